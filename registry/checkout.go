@@ -20,7 +20,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // CheckoutOptions for [Store.Checkout].
@@ -156,7 +155,7 @@ type checkout struct {
 type staged struct {
 	temp, path string
 	desc       ocispec.Descriptor
-	key        *disk.Key // of the blob before it was linked, if its digest was remembered
+	key        *cas.Key // of the blob before it was linked, if its digest was remembered
 }
 
 // open opens or creates the target and its staging folder.
@@ -205,7 +204,7 @@ func (c *checkout) room(parts []part) error {
 		}
 	}
 	if need > free {
-		return &disk.FullError{Dir: c.dir.Path(), Need: need, Free: free}
+		return &cas.FullError{Dir: c.dir.Path(), Need: need, Free: free}
 	}
 	return nil
 }
@@ -282,7 +281,7 @@ func (c *checkout) isCopy(ctx context.Context, fi fs.FileInfo, l artifact.Layer)
 	if !fi.Mode().IsRegular() || fi.Size() != l.Descriptor.Size {
 		return false
 	}
-	f, err := disk.Open(c.dir, l.Path)
+	f, err := cas.Open(c.dir, l.Path)
 	if err != nil {
 		return false
 	}
@@ -309,7 +308,7 @@ func (c *checkout) link(ctx context.Context, f *staged) (bool, error) {
 		return false, err
 	}
 	defer blob.Close()
-	if key, ok := disk.KeyOf(blob); ok && c.s.Cached(key) == f.desc.Digest {
+	if key, ok := cas.KeyOf(blob); ok && c.s.Cached(key) == f.desc.Digest {
 		f.key = &key
 	}
 	if err := c.dir.LinkFrom(c.s.BlobPath(f.desc), f.temp); err != nil {
@@ -341,7 +340,7 @@ func (c *checkout) remember(f staged) {
 	if err != nil {
 		return
 	}
-	after, ok := disk.KeyOfInfo(fi)
+	after, ok := cas.KeyOfInfo(fi)
 	if f.key.Ctime = after.Ctime; ok && after == *f.key {
 		c.s.Remember(after, f.desc.Digest)
 	}

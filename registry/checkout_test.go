@@ -15,7 +15,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // full returns an artifact that uses every field, with its content.
@@ -199,7 +198,7 @@ func TestCachedVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		key, ok := disk.KeyOf(f)
+		key, ok := cas.KeyOf(f)
 		return ok && s.Cached(key) != ""
 	}
 	if !cacheHit() {

@@ -25,7 +25,6 @@ import (
 	"mm-abi.org/mm/internal/fsx/fsxtest"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // scene is a folder with a store and a source file, before an operation.
@@ -639,14 +638,14 @@ func TestReadOnlyNeverWrites(t *testing.T) {
 		"remove": s.Remove(ctx, "old:0"),
 		"push":   s.Push(ctx, partialDesc, bytes.NewReader(sourceBytes)),
 	} {
-		if !errors.Is(err, disk.ErrReadOnly) {
+		if !errors.Is(err, cas.ErrReadOnly) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := s.GC(ctx, GCOptions{Grace: time.Hour}); !errors.Is(err, disk.ErrReadOnly) {
+	if _, err := s.GC(ctx, GCOptions{Grace: time.Hour}); !errors.Is(err, cas.ErrReadOnly) {
 		t.Errorf("gc: %v", err)
 	}
-	if _, err := s.Partial(ctx, partialDesc); !errors.Is(err, disk.ErrReadOnly) {
+	if _, err := s.Partial(ctx, partialDesc); !errors.Is(err, cas.ErrReadOnly) {
 		t.Errorf("partial: %v", err)
 	}
 }

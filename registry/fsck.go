@@ -18,7 +18,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/names"
 )
 
@@ -78,7 +78,7 @@ func (s *Store) fsck(ctx context.Context, opt FsckOptions) (FsckReport, error) {
 	}
 	if !s.readOnly {
 		// Held so that gc does not remove a blob just found named.
-		lock, err := s.dir.RLock(ctx, disk.GCLock)
+		lock, err := s.dir.RLock(ctx, cas.GCLock)
 		if err != nil {
 			return c.report, err
 		}
@@ -238,13 +238,13 @@ func (c *check) leftovers(ctx context.Context) error {
 		c.report.Temp++
 		c.report.Left = append(c.report.Left, Problem{Path: u.Path, Detail: fmt.Sprintf("%d bytes of an incomplete blob", u.Bytes)})
 	}
-	for _, dir := range []string{".", disk.PrivateDir, disk.IngestDir, disk.PartialDir, disk.UploadDir, disk.DigestDir, disk.KeepDir} {
-		entries, err := disk.ReadDir(c.s.dir, dir)
+	for _, dir := range []string{".", cas.PrivateDir, cas.IngestDir, cas.PartialDir, cas.UploadDir, cas.DigestDir, cas.KeepDir} {
+		entries, err := cas.ReadDir(c.s.dir, dir)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			if dir == disk.IngestDir || strings.HasPrefix(e.Name(), fsx.TempPrefix) {
+			if dir == cas.IngestDir || strings.HasPrefix(e.Name(), fsx.TempPrefix) {
 				c.report.Temp++
 			}
 		}
@@ -255,7 +255,7 @@ func (c *check) leftovers(ctx context.Context) error {
 // repair removes the corrupt blobs, so that they can be stored again.
 func (c *check) repair() error {
 	for _, name := range c.corrupt {
-		if err := disk.IgnoreMissing(c.s.dir.Remove(name)); err != nil {
+		if err := cas.IgnoreMissing(c.s.dir.Remove(name)); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/names"
 )
 
@@ -70,7 +70,7 @@ func (s *Store) gc(ctx context.Context, opt GCOptions) (GCReport, error) {
 	if err := s.writable(); err != nil {
 		return GCReport{}, err
 	}
-	lock, err := s.dir.Lock(ctx, disk.GCLock)
+	lock, err := s.dir.Lock(ctx, cas.GCLock)
 	if err != nil {
 		return GCReport{}, err
 	}
@@ -243,9 +243,9 @@ func (c *collection) sweepLinks() error {
 		if _, err := c.s.Stat(d); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return disk.IgnoreMissing(c.s.dir.Remove(name))
+		return cas.IgnoreMissing(c.s.dir.Remove(name))
 	}
-	entries, err := disk.ReadDir(c.s.dir, confineDir)
+	entries, err := cas.ReadDir(c.s.dir, confineDir)
 	if err != nil {
 		return err
 	}

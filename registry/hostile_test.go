@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx/fsxtest"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/names"
 )
 
@@ -308,7 +308,7 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a:1 a:2 b:29")
-	if left, _ := os.ReadDir(filepath.Join(dir, disk.JournalDir)); len(left) != 0 || strings.Contains(raw(), "b:28") || !strings.Contains(raw(), "b:29") {
+	if left, _ := os.ReadDir(filepath.Join(dir, cas.JournalDir)); len(left) != 0 || strings.Contains(raw(), "b:28") || !strings.Contains(raw(), "b:29") {
 		t.Errorf("after compacting: %v, %s", left, raw())
 	}
 	// Another tool rewrites index.json without mm's annotations.
@@ -325,7 +325,7 @@ func TestJournal(t *testing.T) {
 	}
 	check("a:1 a:2 b:29 c:1 c:2")
 	// Damage in the middle is an error.
-	journal, err := filepath.Glob(filepath.Join(dir, disk.JournalDir, "*"))
+	journal, err := filepath.Glob(filepath.Join(dir, cas.JournalDir, "*"))
 	if err != nil || len(journal) != 1 {
 		t.Fatal(journal, err)
 	}

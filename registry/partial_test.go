@@ -18,7 +18,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 )
 
 func described(data []byte) ocispec.Descriptor {
@@ -58,7 +58,7 @@ func TestPartial(t *testing.T) {
 	if report := sound(t, s); report.Temp != 0 {
 		t.Errorf("left behind: %+v", report)
 	}
-	if list, _ := os.ReadDir(filepath.Join(s.Dir(), disk.PartialDir)); len(list) != 0 {
+	if list, _ := os.ReadDir(filepath.Join(s.Dir(), cas.PartialDir)); len(list) != 0 {
 		t.Errorf("left behind: %v", list)
 	}
 }
@@ -120,7 +120,7 @@ func TestPartialDamaged(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
-		name := filepath.Join(s.Dir(), disk.PartialDir, strings.Replace(string(desc.Digest), ":", "-", 1))
+		name := filepath.Join(s.Dir(), cas.PartialDir, strings.Replace(string(desc.Digest), ":", "-", 1))
 		if rng.IntN(2) == 0 {
 			name += ".state"
 		}
@@ -220,7 +220,7 @@ func TestPartialKilled(t *testing.T) {
 	}
 	s := open(t, t.TempDir(), Options{})
 	desc := killDesc(noise(77, 1<<20))
-	file := filepath.Join(s.Dir(), disk.PartialDir, strings.Replace(string(desc.Digest), ":", "-", 1))
+	file := filepath.Join(s.Dir(), cas.PartialDir, strings.Replace(string(desc.Digest), ":", "-", 1))
 	reached, wasted := int64(0), int64(0)
 	for kill := range 6 {
 		cmd, wait := spawn(t, "partial", s.Dir(), 0)

@@ -12,7 +12,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/names"
 )
 
@@ -116,7 +116,7 @@ func (s *Store) pushManifest(ctx context.Context, desc ocispec.Descriptor, r io.
 
 // list adds an untagged entry for the manifest to index.json.
 func (s *Store) list(ctx context.Context, n *artifact.Manifest) error {
-	lock, err := s.dir.RLock(ctx, disk.GCLock)
+	lock, err := s.dir.RLock(ctx, cas.GCLock)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/names"
 )
 
@@ -51,14 +51,14 @@ func Rebuild(ctx context.Context, dir string) (refs []string, err error) {
 // hasBlobs reports whether any blob exists, to distinguish a damaged layout from one
 // that is being created.
 func (s *Store) hasBlobs() bool {
-	entries, err := disk.ReadDir(s.dir, disk.BlobDir+"/sha256")
+	entries, err := cas.ReadDir(s.dir, cas.BlobDir+"/sha256")
 	return err == nil && len(entries) > 0
 }
 
 // rebuild replaces index.json and oci-layout, unless another process has.
 func (s *Store) rebuild(ctx context.Context) (refs []string, err error) {
 	refs = []string{}
-	lock, err := s.dir.Lock(ctx, disk.IndexLock)
+	lock, err := s.dir.Lock(ctx, cas.IndexLock)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *Store) rebuild(ctx context.Context) (refs []string, err error) {
 				refs = append(refs, ref)
 			}
 		}
-		if err := disk.IgnoreMissing(s.dir.Rename(ocispec.ImageIndexFile, ocispec.ImageIndexFile+damagedSuffix)); err != nil {
+		if err := cas.IgnoreMissing(s.dir.Rename(ocispec.ImageIndexFile, ocispec.ImageIndexFile+damagedSuffix)); err != nil {
 			return nil, err
 		}
 		if err := s.names.Create(entries); err != nil {

@@ -16,7 +16,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/names"
 )
 
@@ -28,8 +28,8 @@ import (
 
 // The folders of records; no repository name can contain them.
 const (
-	linkDir    = "_links"                    // in a repository's folder
-	confineDir = disk.RepoDir + "/_confined" // of referrers that only their own repositories show
+	linkDir    = "_links"                   // in a repository's folder
+	confineDir = cas.RepoDir + "/_confined" // of referrers that only their own repositories show
 )
 
 // LinkState is the state of a blob in a repository.
@@ -93,13 +93,13 @@ func linkName(repo string, d digest.Digest) (string, error) {
 	if err := artifact.CheckDigest(d); err != nil {
 		return "", err
 	}
-	return disk.RepoDir + "/" + repo + "/" + linkDir + "/" + strings.Replace(string(d), ":", "-", 1), nil
+	return cas.RepoDir + "/" + repo + "/" + linkDir + "/" + strings.Replace(string(d), ":", "-", 1), nil
 }
 
 // Link makes the repository show the blob desc, which must be in the store.
 // The link protects a manifest without subject from gc.
 func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) error {
-	lock, err := s.dir.RLock(ctx, disk.GCLock)
+	lock, err := s.dir.RLock(ctx, cas.GCLock)
 	if err != nil {
 		return fmt.Errorf("link %s: %w", desc.Digest, err)
 	}
@@ -139,7 +139,7 @@ func (s *Store) Unlink(ctx context.Context, repo string, d digest.Digest) error 
 // revive clears the deleted state of all that desc reaches: a new tag shows it
 // again.
 func (s *Store) revive(ctx context.Context, repo string, desc ocispec.Descriptor) error {
-	if _, err := s.dir.Root().Stat(filepath.FromSlash(disk.RepoDir + "/" + repo)); err != nil {
+	if _, err := s.dir.Root().Stat(filepath.FromSlash(cas.RepoDir + "/" + repo)); err != nil {
 		return nil
 	}
 	return s.Walk(ctx, desc, func(d ocispec.Descriptor) error {
@@ -150,7 +150,7 @@ func (s *Store) revive(ctx context.Context, repo string, desc ocispec.Descriptor
 		if err != nil {
 			return err
 		}
-		return disk.IgnoreMissing(s.dir.Remove(name))
+		return cas.IgnoreMissing(s.dir.Remove(name))
 	})
 }
 
@@ -162,7 +162,7 @@ func (s *Store) writeLink(repo string, d digest.Digest, rec linkRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := s.dir.MkdirAll(disk.RepoDir+"/"+repo+"/"+linkDir, 0o755); err != nil {
+	if err := s.dir.MkdirAll(cas.RepoDir+"/"+repo+"/"+linkDir, 0o755); err != nil {
 		return err
 	}
 	data, err := json.Marshal(rec)
@@ -193,7 +193,7 @@ func (s *Store) Linked(ctx context.Context, repo string, d digest.Digest) (ocisp
 }
 
 func (s *Store) readLink(name string) (rec linkRecord, err error) {
-	data, err := disk.ReadFile(s.dir, name, 64<<10)
+	data, err := cas.ReadFile(s.dir, name, 64<<10)
 	if err != nil {
 		return rec, err
 	}
@@ -265,14 +265,14 @@ func (s *Store) HasRepo(ctx context.Context, repo string) (bool, error) {
 	if tagged || err != nil {
 		return tagged, err
 	}
-	entries, err := disk.ReadDir(s.dir, disk.RepoDir+"/"+repo+"/"+linkDir)
+	entries, err := cas.ReadDir(s.dir, cas.RepoDir+"/"+repo+"/"+linkDir)
 	return len(entries) > 0, errors.Join(err, ctx.Err())
 }
 
 // eachLink calls fn for every link record, of whatever state.
 func (s *Store) eachLink(fn func(repo, name string, d digest.Digest) error) error {
 	fsys := s.dir.Root().FS()
-	err := fs.WalkDir(fsys, disk.RepoDir, func(name string, e fs.DirEntry, err error) error {
+	err := fs.WalkDir(fsys, cas.RepoDir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // removed meanwhile, or no repository yet
 		}
@@ -281,7 +281,7 @@ func (s *Store) eachLink(fn func(repo, name string, d digest.Digest) error) erro
 		}
 		dir, base := name[:strings.LastIndexByte(name, '/')], name[strings.LastIndexByte(name, '/')+1:]
 		repo, ok := strings.CutSuffix(dir, "/"+linkDir)
-		repo, inside := strings.CutPrefix(repo, disk.RepoDir+"/")
+		repo, inside := strings.CutPrefix(repo, cas.RepoDir+"/")
 		d := digest.Digest(strings.Replace(base, "-", ":", 1))
 		if !ok || !inside || artifact.CheckDigest(d) != nil {
 			return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // reserveMin is the smallest reserve. It is larger if index.json is: removing a
 // name writes it anew.
 const reserveMin = 1 << 20
 
-const reserveFile = disk.PrivateDir + "/reserve"
+const reserveFile = cas.PrivateDir + "/reserve"
 
 // Room returns a [*disk.FullError] if the file system has no space for those of the
 // blobs that the store does not have. Bytes of interrupted downloads count.
@@ -49,8 +49,8 @@ func (s *Store) SameDisk(dir string) bool {
 	if err != nil {
 		return false
 	}
-	a, ok := disk.KeyOfInfo(own)
-	b, both := disk.KeyOfInfo(other)
+	a, ok := cas.KeyOfInfo(own)
+	b, both := cas.KeyOfInfo(other)
 	return ok && both && a.Dev == b.Dev
 }
 
@@ -77,7 +77,7 @@ func (s *Store) KeepReserve() {
 // It is for operations that free space.
 func (s *Store) WithReserve(ctx context.Context, fn func() error) error {
 	err := fn()
-	if !disk.IsFull(err) || ctx.Err() != nil {
+	if !cas.IsFull(err) || ctx.Err() != nil {
 		return err
 	}
 	if gone := s.dir.Remove(reserveFile); errors.Is(gone, fs.ErrNotExist) {

@@ -16,7 +16,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // Room counts missing blobs once, without the bytes that were received before.
@@ -42,12 +41,12 @@ func TestRoom(t *testing.T) {
 	for free, want := range map[int64]bool{1000: true, 999: false, 0: false} {
 		s.Free = func(string) (int64, bool) { return free, true }
 		err := s.Room(blobs)
-		var full *disk.FullError
-		if (err == nil) != want || err != nil && (!errors.As(err, &full) || full.Need != 1000 || full.Free != free || !disk.IsFull(err)) {
+		var full *cas.FullError
+		if (err == nil) != want || err != nil && (!errors.As(err, &full) || full.Need != 1000 || full.Free != free || !cas.IsFull(err)) {
 			t.Errorf("%d bytes free: %v", free, err)
 		}
 	}
-	if err := s.Room([]ocispec.Descriptor{blob(5, math.MaxInt64), blob(6, math.MaxInt64)}); !disk.IsFull(err) {
+	if err := s.Room([]ocispec.Descriptor{blob(5, math.MaxInt64), blob(6, math.MaxInt64)}); !cas.IsFull(err) {
 		t.Errorf("sizes beyond 63 bits: %v", err)
 	}
 	s.Free = func(string) (int64, bool) { return 0, false }
@@ -66,7 +65,7 @@ func TestCheckoutRoom(t *testing.T) {
 	}
 	s.Free = func(string) (int64, bool) { return a.Size() - 1, true }
 	dir := filepath.Join(t.TempDir(), "out")
-	if _, err := s.Checkout(ctx, a, dir, CheckoutOptions{}); !disk.IsFull(err) || !strings.Contains(err.Error(), dir) {
+	if _, err := s.Checkout(ctx, a, dir, CheckoutOptions{}); !cas.IsFull(err) || !strings.Contains(err.Error(), dir) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -101,14 +100,14 @@ func TestReserve(t *testing.T) {
 	if _, err := os.Stat(reserve); err == nil {
 		t.Error("a reserve although little space is left")
 	}
-	s.Free = disk.Free
+	s.Free = cas.Free
 	s.KeepReserve()
 	if fi, err := os.Stat(reserve); err != nil || fi.Size() != reserveMin {
 		t.Fatal(err)
 	}
 	full = true
 	remove := func() error { return s.Remove(ctx, "p-lite:1") }
-	if err := remove(); !disk.IsFull(err) {
+	if err := remove(); !cas.IsFull(err) {
 		t.Fatalf("without the reserve: %v", err)
 	}
 	if err := s.WithReserve(ctx, remove); err != nil {
@@ -135,10 +134,10 @@ func TestAddRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Free = func(string) (int64, bool) { return 999, true }
-	if _, err := s.AddFile(ctx, file, cas.AddOptions{}); !disk.IsFull(err) {
+	if _, err := s.AddFile(ctx, file, cas.AddOptions{}); !cas.IsFull(err) {
 		t.Errorf("a file: %v", err)
 	}
-	if _, err := s.AddBytes(ctx, "a/b", noise(2, 1000)); !disk.IsFull(err) {
+	if _, err := s.AddBytes(ctx, "a/b", noise(2, 1000)); !cas.IsFull(err) {
 		t.Errorf("bytes: %v", err)
 	}
 	if _, err := s.AddFile(ctx, file, cas.AddOptions{Link: true}); err != nil {

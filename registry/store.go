@@ -43,7 +43,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/disk"
 	"mm-abi.org/mm/registry/names"
 )
 
@@ -149,7 +148,7 @@ func (s *Store) create(entries []ocispec.Descriptor) error {
 	if err := s.MakeDirs(); err != nil {
 		return err
 	}
-	lock, err := s.dir.Lock(context.Background(), disk.IndexLock)
+	lock, err := s.dir.Lock(context.Background(), cas.IndexLock)
 	if err != nil {
 		return err
 	}
@@ -170,7 +169,7 @@ func (s *Store) writeLayout() error {
 
 // checkLayout reads oci-layout.
 func (s *Store) checkLayout() error {
-	data, err := disk.ReadFile(s.dir, ocispec.ImageLayoutFile, 64<<10)
+	data, err := cas.ReadFile(s.dir, ocispec.ImageLayoutFile, 64<<10)
 	if err != nil {
 		return err
 	}
@@ -200,7 +199,7 @@ func (s *Store) Close() error {
 // writable refuses where the store is read-only.
 func (s *Store) writable() error {
 	if s.readOnly {
-		return disk.ErrReadOnly
+		return cas.ErrReadOnly
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/names"
 )
 
@@ -282,7 +282,7 @@ func TestOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	open(t, dir, Options{})
 	s := open(t, dir, Options{ReadOnly: true})
-	if _, err := s.AddBytes(ctx, "x/y", nil); !errors.Is(err, disk.ErrReadOnly) {
+	if _, err := s.AddBytes(ctx, "x/y", nil); !errors.Is(err, cas.ErrReadOnly) {
 		t.Errorf("write to a read-only store: %v", err)
 	}
 	os.WriteFile(filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"2.0.0"}`), 0o644)

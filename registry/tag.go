@@ -17,7 +17,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/names"
 )
 
@@ -149,7 +149,7 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 	}
 	// While the shared lock is held gc removes nothing, so all blobs found
 	// here still exist when the index names them.
-	lock, err := s.dir.RLock(ctx, disk.GCLock)
+	lock, err := s.dir.RLock(ctx, cas.GCLock)
 	if err != nil {
 		return err
 	}

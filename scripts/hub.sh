@@ -1,6 +1,6 @@
 #!/bin/sh
 # Compares mm with the client of the model hub, huggingface_hub, both ways, at the hub
-# in memory of registry/hub/hubtest; then the figures of cards (scripts/cards.sh).
+# in memory of registry/registrytest; then the figures of cards (scripts/cards.sh).
 #
 #   scripts/hub.sh     needs python3, or MM_HUB_PYTHON with huggingface_hub
 set -eu

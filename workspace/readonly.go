@@ -10,7 +10,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/workspace/home"
 )
 
@@ -59,7 +59,7 @@ func (w *Workspace) storeFixed() error {
 	if w.opt.Layout != "" {
 		return nil
 	}
-	return home.CanWrite(filepath.Join(w.StoreDir(), disk.PrivateDir))
+	return home.CanWrite(filepath.Join(w.StoreDir(), cas.PrivateDir))
 }
 
 // openStore opens the store, or a temporary one over it if it cannot be changed.
@@ -101,7 +101,7 @@ func (w *Workspace) memory() *registry.Store {
 		s, _ := w.store()
 		return s
 	}
-	if home.CanWrite(filepath.Join(w.StoreDir(), disk.PrivateDir)) != nil {
+	if home.CanWrite(filepath.Join(w.StoreDir(), cas.PrivateDir)) != nil {
 		return nil
 	}
 	s, err := registry.Open(w.StoreDir(), registry.Options{})

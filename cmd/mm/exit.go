@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/remote"
 )
 
@@ -99,7 +99,7 @@ func (p *program) printError(err error) {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
 		hint = h.Hint()
-	} else if file := new(fs.PathError); disk.IsFull(err) && (!errors.As(err, &file) || file.Path != os.Stdout.Name()) {
+	} else if file := new(fs.PathError); cas.IsFull(err) && (!errors.As(err, &file) || file.Path != os.Stdout.Name()) {
 		hint = "mm rm REF removes names, then mm gc --grace 0 frees the space of what has none"
 	}
 	if p.json {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // A full disk comes with the way to free space, a full standard output without.
@@ -18,7 +18,7 @@ func TestFullDiskHint(t *testing.T) {
 		err  error
 		want bool
 	}{
-		{fmt.Errorf("pull: %w", &disk.FullError{Dir: "/x", Need: 2 << 30, Free: 1}), true},
+		{fmt.Errorf("pull: %w", &cas.FullError{Dir: "/x", Need: 2 << 30, Free: 1}), true},
 		{&fs.PathError{Op: "write", Path: "/home/x", Err: syscall.ENOSPC}, true},
 		{&fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.ENOSPC}, false},
 		{syscall.EACCES, false},

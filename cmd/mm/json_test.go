@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/track/tracktest"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/registry/hub/hubtest"
+	"mm-abi.org/mm/registry/registrytest"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/registry/sigstore/sigstoretest"
 )
@@ -145,7 +145,7 @@ func jsonWorld(t *testing.T) (host string) {
 	t.Setenv("MM_KEY_PASSWORD", "")
 	t.Setenv("MM_NATIVE", playedNative(t))
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	models := hubtest.New(t)
+	models := registrytest.NewHub(t)
 	t.Setenv("HF_ENDPOINT", models.URL)
 	t.Setenv("HF_HOME", t.TempDir())
 	t.Chdir(t.TempDir())

@@ -19,7 +19,7 @@ import (
 
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/lab/farm/broker"
-	"mm-abi.org/mm/registry/hub/hubtest"
+	"mm-abi.org/mm/registry/registrytest"
 	"mm-abi.org/mm/registry/sigstore/sigstoretest"
 )
 
@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("REPO", repo)
 			e.Values[worldKey{}] = new(*sigstoretest.World)
 			e.Setenv("DATA", filepath.Join(repo, "..", "shared", "data"))
-			models := hubtest.Start()
+			models := registrytest.Start()
 			e.Defer(models.Close)
 			e.Setenv("HF_ENDPOINT", models.URL)
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))

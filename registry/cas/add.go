@@ -15,7 +15,6 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // AddOptions for [Blobs.AddFile].
@@ -60,7 +59,7 @@ func (s *Blobs) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	if desc.MediaType == "" {
 		desc.MediaType = "application/octet-stream"
 	}
-	key, keyed := disk.KeyOfInfo(fi)
+	key, keyed := KeyOfInfo(fi)
 	if keyed && !opt.Rehash && key.Size >= s.CacheMin {
 		if desc.Digest = s.Cached(key); desc.Digest != "" {
 			if ok, err := s.sound(ctx, desc); ok || err != nil {
@@ -85,7 +84,7 @@ func (s *Blobs) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	if err == nil {
 		err = unchanged(f, fi)
 	}
-	if key, ok := disk.KeyOf(f); err == nil && ok && settled {
+	if key, ok := KeyOf(f); err == nil && ok && settled {
 		s.Remember(key, desc.Digest)
 	}
 	return desc, err
@@ -140,7 +139,7 @@ func (in *incoming) link() (linked bool, err error) {
 			err = errors.Join(err, thaw())
 		}
 	}()
-	temp := disk.IngestDir + "/" + in.desc.Digest.Encoded()[:12] + "-" + rand.Text()
+	temp := IngestDir + "/" + in.desc.Digest.Encoded()[:12] + "-" + rand.Text()
 	if err := in.s.dir.LinkFrom(in.f.Name(), temp); err != nil {
 		return false, nil
 	}
@@ -162,7 +161,7 @@ func (in *incoming) link() (linked bool, err error) {
 		err = in.s.land(temp, in.desc.Digest)
 	}
 	if err != nil {
-		return false, errors.Join(err, disk.IgnoreMissing(in.s.dir.Remove(temp)))
+		return false, errors.Join(err, IgnoreMissing(in.s.dir.Remove(temp)))
 	}
 	return true, nil
 }
@@ -173,7 +172,7 @@ func (in *incoming) copy(ctx context.Context) error {
 	if err := in.s.RoomFor(in.desc.Size); err != nil {
 		return err
 	}
-	temp, err := in.s.dir.CreateTemp(disk.IngestDir, in.desc.Digest.Encoded()[:12]+"-", 0o444)
+	temp, err := in.s.dir.CreateTemp(IngestDir, in.desc.Digest.Encoded()[:12]+"-", 0o444)
 	if err != nil {
 		return err
 	}
@@ -200,7 +199,7 @@ func (in *incoming) copy(ctx context.Context) error {
 		err = in.s.land(temp.Name(), in.desc.Digest)
 	}
 	if err != nil {
-		return errors.Join(err, disk.IgnoreMissing(in.s.dir.Remove(temp.Name())))
+		return errors.Join(err, IgnoreMissing(in.s.dir.Remove(temp.Name())))
 	}
 	in.s.rememberBlob(in.desc)
 	return nil

@@ -17,7 +17,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // writeOld writes a file whose times are past the clock's tick.
@@ -120,7 +119,7 @@ func cacheHit(t *testing.T, s *Blobs, path string) bool {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	key, ok := disk.KeyOf(f)
+	key, ok := KeyOf(f)
 	return ok && s.Cached(key) != ""
 }
 
@@ -237,7 +236,7 @@ func TestDigestCacheDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	key, _ := disk.KeyOf(f)
+	key, _ := KeyOf(f)
 	name := filepath.Join(s.path, recordName(key))
 	good, err := os.ReadFile(name)
 	if err != nil {

@@ -1,6 +1,9 @@
 // Package cas stores blobs by their SHA-256 on disk. A blob appears under its digest
 // in one step, complete, synced and read-only; [Blobs.Partial] receives one over
 // several processes, and digests of files already hashed are cached.
+//
+// Files and folders are opened below one folder without following links, read up to a limit,
+// and identified by a [Key], by which a change is noticed without reading.
 package cas
 
 import (
@@ -20,7 +23,6 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // Blobs is a content-addressed folder of blobs. It is safe for concurrent use by
@@ -46,7 +48,7 @@ type Options struct {
 
 // New returns the blobs of the store in dir, whose absolute path is path.
 func New(dir *fsx.Dir, path string, opt Options) *Blobs {
-	s := &Blobs{CacheMin: cacheMin, Free: disk.Free, same: os.SameFile, dir: dir, path: path, readOnly: opt.ReadOnly, digests: opt.Digests, below: opt.Below}
+	s := &Blobs{CacheMin: cacheMin, Free: Free, same: os.SameFile, dir: dir, path: path, readOnly: opt.ReadOnly, digests: opt.Digests, below: opt.Below}
 	if s.digests == nil {
 		s.digests = s
 	}
@@ -55,7 +57,7 @@ func New(dir *fsx.Dir, path string, opt Options) *Blobs {
 
 // MakeDirs creates the folders of blobs.
 func (s *Blobs) MakeDirs() error {
-	for _, dir := range []string{disk.BlobDir + "/sha256", disk.IngestDir, disk.PartialDir, disk.UploadDir, disk.KeepDir, disk.DigestDir} {
+	for _, dir := range []string{BlobDir + "/sha256", IngestDir, PartialDir, UploadDir, KeepDir, DigestDir} {
 		if err := s.dir.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -65,7 +67,7 @@ func (s *Blobs) MakeDirs() error {
 
 func (s *Blobs) writable() error {
 	if s.readOnly {
-		return disk.ErrReadOnly
+		return ErrReadOnly
 	}
 	return nil
 }
@@ -78,7 +80,7 @@ func blobName(d digest.Digest) (string, error) {
 	if err := artifact.CheckDigest(d); err != nil {
 		return "", err
 	}
-	return disk.BlobDir + "/" + d.Algorithm().String() + "/" + d.Encoded(), nil
+	return BlobDir + "/" + d.Algorithm().String() + "/" + d.Encoded(), nil
 }
 
 // flatName is a digest as one file name.
@@ -119,7 +121,7 @@ func (s *Blobs) Has(desc ocispec.Descriptor) (bool, error) {
 // Keep reports whether the blob exists, and protects it from gc for the grace
 // period.
 func (s *Blobs) Keep(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
-	lock, err := s.dir.RLock(ctx, disk.GCLock)
+	lock, err := s.dir.RLock(ctx, GCLock)
 	if err != nil {
 		return false, err
 	}
@@ -133,7 +135,7 @@ func (s *Blobs) Keep(ctx context.Context, desc ocispec.Descriptor) (bool, error)
 // Mark records that the blob is used now. The file's own times cannot serve:
 // the file may be a hard link to the user's.
 func (s *Blobs) Mark(d digest.Digest) error {
-	return s.dir.Touch(disk.KeepDir+"/"+flatName(d), 0o644)
+	return s.dir.Touch(KeepDir+"/"+flatName(d), 0o644)
 }
 
 // Fetch opens the blob (an *os.File). If it is missing, the error is
@@ -156,14 +158,14 @@ func (s *Blobs) OpenBlob(ctx context.Context, desc ocispec.Descriptor) (*os.File
 	if err != nil {
 		return nil, err
 	}
-	f, err := disk.Open(s.dir, name)
+	f, err := Open(s.dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if s.below != nil {
 			return s.below.OpenBlob(ctx, desc)
 		}
 		return nil, fmt.Errorf("blob %s: %w", desc.Digest, errdef.ErrNotFound)
 	}
-	if errors.Is(err, disk.ErrNotRegular) {
+	if errors.Is(err, ErrNotRegular) {
 		err = fmt.Errorf("%w: %w", artifact.ErrCorrupt, err)
 	}
 	if err != nil {
@@ -204,7 +206,7 @@ func (s *Blobs) ReadBlob(desc ocispec.Descriptor, limit int64) ([]byte, error) {
 // bytes.
 func (s *Blobs) RoomFor(need int64) error {
 	if free, ok := s.Free(s.path); ok && need > free {
-		return &disk.FullError{Dir: s.path, Need: need, Free: free}
+		return &FullError{Dir: s.path, Need: need, Free: free}
 	}
 	return nil
 }
@@ -215,7 +217,7 @@ func (s *Blobs) Ingest(ctx context.Context, desc ocispec.Descriptor, r io.Reader
 	if err := s.RoomFor(desc.Size); err != nil {
 		return err
 	}
-	f, err := s.dir.CreateTemp(disk.IngestDir, desc.Digest.Encoded()[:12]+"-", 0o444)
+	f, err := s.dir.CreateTemp(IngestDir, desc.Digest.Encoded()[:12]+"-", 0o444)
 	if err != nil {
 		return err
 	}
@@ -231,7 +233,7 @@ func (s *Blobs) Ingest(ctx context.Context, desc ocispec.Descriptor, r io.Reader
 		err = s.land(f.Name(), desc.Digest)
 	}
 	if err != nil {
-		return errors.Join(err, disk.IgnoreMissing(s.dir.Remove(f.Name())))
+		return errors.Join(err, IgnoreMissing(s.dir.Remove(f.Name())))
 	}
 	s.rememberBlob(desc)
 	return nil
@@ -243,7 +245,7 @@ func (s *Blobs) land(temp string, d digest.Digest) error {
 	if err != nil {
 		return err
 	}
-	dir := disk.BlobDir + "/" + d.Algorithm().String()
+	dir := BlobDir + "/" + d.Algorithm().String()
 	if err := s.dir.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // The digest cache maps a file's key (device, inode, size, modification time,
@@ -24,21 +23,21 @@ import (
 const cacheMin = 1 << 20
 
 // recordName is where the key's digest is kept.
-func recordName(k disk.Key) string {
+func recordName(k Key) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", k.Dev, k.Ino))
-	return disk.DigestDir + "/" + hex.EncodeToString(sum[:16])
+	return DigestDir + "/" + hex.EncodeToString(sum[:16])
 }
 
 // cacheRecord is a cache record: key, digest, checksum.
-func cacheRecord(k disk.Key, d digest.Digest) []byte {
+func cacheRecord(k Key, d digest.Digest) []byte {
 	line := fmt.Sprintf("1 %s %s", k, d)
 	sum := sha256.Sum256([]byte(line))
 	return fmt.Appendf(nil, "%s %s\n", line, hex.EncodeToString(sum[:8]))
 }
 
 // cached returns the digest remembered for the key, "" for none.
-func (s *Blobs) Cached(k disk.Key) digest.Digest {
-	data, err := disk.ReadFile(s.digests.dir, recordName(k), 1<<10)
+func (s *Blobs) Cached(k Key) digest.Digest {
+	data, err := ReadFile(s.digests.dir, recordName(k), 1<<10)
 	if err != nil {
 		if s.digests.below != nil {
 			return s.digests.below.Cached(k)
@@ -57,7 +56,7 @@ func (s *Blobs) Cached(k disk.Key) digest.Digest {
 }
 
 // Remember caches the key's digest. A failure to write the cache is ignored.
-func (s *Blobs) Remember(k disk.Key, d digest.Digest) {
+func (s *Blobs) Remember(k Key, d digest.Digest) {
 	if k.Size >= s.CacheMin && !s.digests.readOnly {
 		_ = s.digests.dir.WriteCache(recordName(k), cacheRecord(k, d), 0o644)
 	}
@@ -75,7 +74,7 @@ func (s *Blobs) rememberBlob(desc ocispec.Descriptor) {
 		return
 	}
 	defer f.Close()
-	if key, ok := disk.KeyOf(f); ok {
+	if key, ok := KeyOf(f); ok {
 		s.Remember(key, desc.Digest)
 	}
 }
@@ -85,7 +84,7 @@ func (s *Blobs) rememberBlob(desc ocispec.Descriptor) {
 // its key. Only records that were valid before, of files with unchanged size
 // and modification time, are renewed.
 func (s *Blobs) Relink(ctx context.Context, blobs []ocispec.Descriptor, change func() error) error {
-	known := map[digest.Digest]disk.Key{}
+	known := map[digest.Digest]Key{}
 	for _, b := range blobs {
 		if key, ok := s.blobKey(ctx, b); ok && s.Cached(key) == b.Digest {
 			known[b.Digest] = key
@@ -106,13 +105,13 @@ func (s *Blobs) Relink(ctx context.Context, blobs []ocispec.Descriptor, change f
 	return nil
 }
 
-func (s *Blobs) blobKey(ctx context.Context, desc ocispec.Descriptor) (disk.Key, bool) {
+func (s *Blobs) blobKey(ctx context.Context, desc ocispec.Descriptor) (Key, bool) {
 	f, err := s.OpenBlob(ctx, desc)
 	if err != nil {
-		return disk.Key{}, false
+		return Key{}, false
 	}
 	defer f.Close()
-	return disk.KeyOf(f)
+	return KeyOf(f)
 }
 
 // VerifyCached is Verify, but trusts the digest cache for a blob whose file
@@ -125,7 +124,7 @@ func (s *Blobs) VerifyCached(ctx context.Context, desc ocispec.Descriptor) error
 		return err
 	}
 	defer f.Close()
-	key, ok := disk.KeyOf(f)
+	key, ok := KeyOf(f)
 	if ok && s.Cached(key) == desc.Digest {
 		return nil
 	}
@@ -133,7 +132,7 @@ func (s *Blobs) VerifyCached(ctx context.Context, desc ocispec.Descriptor) error
 	if err := verifyFile(ctx, f, desc); err != nil {
 		return err
 	}
-	if again, _ := disk.KeyOf(f); ok && again == key {
+	if again, _ := KeyOf(f); ok && again == key {
 		s.Remember(key, desc.Digest)
 	}
 	return nil

@@ -7,8 +7,6 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
-
-	"mm-abi.org/mm/registry/disk"
 )
 
 // Import links a blob from another folder, or copies it. A link changes the
@@ -23,9 +21,9 @@ func (s *Blobs) Import(ctx context.Context, from *Blobs, desc ocispec.Descriptor
 		return err
 	}
 	defer blob.Close()
-	key, keyed := disk.KeyOf(blob)
+	key, keyed := KeyOf(blob)
 	known := keyed && from.Cached(key) == desc.Digest
-	temp := disk.IngestDir + "/" + desc.Digest.Encoded()[:12] + "-" + rand.Text()
+	temp := IngestDir + "/" + desc.Digest.Encoded()[:12] + "-" + rand.Text()
 	if err := s.dir.LinkFrom(blob.Name(), temp); err != nil {
 		if err := s.Push(ctx, desc, blob); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 			return err
@@ -37,7 +35,7 @@ func (s *Blobs) Import(ctx context.Context, from *Blobs, desc ocispec.Descriptor
 		err = s.land(temp, desc.Digest)
 	}
 	if err != nil {
-		return errors.Join(err, disk.IgnoreMissing(s.dir.Remove(temp)))
+		return errors.Join(err, IgnoreMissing(s.dir.Remove(temp)))
 	}
 	if known {
 		from.rememberBlob(desc)

@@ -11,7 +11,6 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // Outgoing remembers the upload session of one blob at one registry, so that
@@ -37,8 +36,8 @@ func (s *Blobs) Outgoing(ctx context.Context, to string, d digest.Digest) (*Outg
 		return nil, nil
 	}
 	sum := sha256.Sum256([]byte(to + "\x00" + string(d)))
-	o := &Outgoing{s: s, name: disk.OutgoingDir + "/" + hex.EncodeToString(sum[:16])}
-	err := s.dir.MkdirAll(disk.OutgoingDir, 0o700)
+	o := &Outgoing{s: s, name: OutgoingDir + "/" + hex.EncodeToString(sum[:16])}
+	err := s.dir.MkdirAll(OutgoingDir, 0o700)
 	if err == nil {
 		o.lock, err = s.dir.TryLock(ctx, o.name+".lock")
 	}
@@ -58,7 +57,7 @@ func (o *Outgoing) Location() string {
 		return ""
 	}
 	var state outgoingState
-	data, err := disk.ReadFile(o.s.dir, o.name, 64<<10)
+	data, err := ReadFile(o.s.dir, o.name, 64<<10)
 	if err != nil || json.Unmarshal(data, &state) != nil {
 		return ""
 	}
@@ -82,7 +81,7 @@ func (o *Outgoing) Done() error {
 	if o == nil {
 		return nil
 	}
-	return disk.IgnoreMissing(o.s.dir.Remove(o.name))
+	return IgnoreMissing(o.s.dir.Remove(o.name))
 }
 
 // Close releases it to other processes.

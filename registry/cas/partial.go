@@ -21,7 +21,6 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // saveEvery is how many bytes a resumable ingest may lose to a power cut.
@@ -124,7 +123,7 @@ func (r *resumable) restore(fi fs.FileInfo) (bool, error) {
 	if state.Offset > fi.Size() {
 		return false, nil
 	}
-	if key, ok := disk.KeyOfInfo(fi); !ok || key.String() != state.File {
+	if key, ok := KeyOfInfo(fi); !ok || key.String() != state.File {
 		f, err := r.s.dir.Root().Open(filepath.FromSlash(r.name))
 		if err != nil {
 			return false, err
@@ -145,7 +144,7 @@ func (r *resumable) restore(fi fs.FileInfo) (bool, error) {
 // readState returns the saved state and the hash to continue with. If there is
 // no state, the error is fs.ErrNotExist.
 func (s *Blobs) readState(name string) (state resumeState, h hash.Hash, err error) {
-	data, err := disk.ReadFile(s.dir, name+".state", 4<<10)
+	data, err := ReadFile(s.dir, name+".state", 4<<10)
 	if err != nil {
 		return resumeState{}, nil, err
 	}
@@ -191,7 +190,7 @@ func (r *resumable) save() error {
 		return err
 	}
 	state := resumeState{Offset: r.off, SHA256: sum}
-	if key, ok := disk.KeyOfInfo(fi); ok {
+	if key, ok := KeyOfInfo(fi); ok {
 		state.File = key.String()
 	}
 	data, err := json.Marshal(state)
@@ -214,7 +213,7 @@ func (r *resumable) Reset() error {
 	if err := r.f.Truncate(0); err != nil {
 		return err
 	}
-	if err := disk.IgnoreMissing(r.s.dir.Remove(r.name + ".state")); err != nil {
+	if err := IgnoreMissing(r.s.dir.Remove(r.name + ".state")); err != nil {
 		return err
 	}
 	r.h, r.off, r.saved, r.err = sha256.New(), 0, 0, nil
@@ -268,7 +267,7 @@ func (r *resumable) commit(ctx context.Context, desc ocispec.Descriptor) (err er
 		return errors.Join(err, r.Close())
 	}
 	r.s.rememberBlob(desc)
-	err = errors.Join(disk.IgnoreMissing(r.s.dir.Remove(r.name+".state")), r.lock.RemoveUnlock())
+	err = errors.Join(IgnoreMissing(r.s.dir.Remove(r.name+".state")), r.lock.RemoveUnlock())
 	return err
 }
 
@@ -315,8 +314,8 @@ func (r *resumable) Discard() error {
 		return nil
 	}
 	err := errors.Join(r.f.Close(),
-		disk.IgnoreMissing(r.s.dir.Remove(r.name+".state")),
-		disk.IgnoreMissing(r.s.dir.Remove(r.name)),
+		IgnoreMissing(r.s.dir.Remove(r.name+".state")),
+		IgnoreMissing(r.s.dir.Remove(r.name)),
 		r.lock.RemoveUnlock())
 	r.f = nil
 	return err
@@ -343,7 +342,7 @@ func (s *Blobs) Partial(ctx context.Context, desc ocispec.Descriptor) (*Partial,
 
 // Received returns the number of bytes of an incomplete blob.
 func (s *Blobs) Received(d digest.Digest) int64 {
-	fi, err := s.dir.Root().Stat(filepath.FromSlash(disk.PartialDir + "/" + flatName(d)))
+	fi, err := s.dir.Root().Stat(filepath.FromSlash(PartialDir + "/" + flatName(d)))
 	if err != nil {
 		return 0
 	}
@@ -360,7 +359,7 @@ func (s *Blobs) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial,
 	if artifact.IsManifest(desc.MediaType) {
 		return nil, fmt.Errorf("a manifest: %w", errdef.ErrUnsupported)
 	}
-	r, err := s.resume(ctx, disk.PartialDir+"/"+flatName(desc.Digest), true, true)
+	r, err := s.resume(ctx, PartialDir+"/"+flatName(desc.Digest), true, true)
 	if err != nil {
 		return nil, err
 	}
@@ -407,7 +406,7 @@ type Upload struct {
 // uploadName keeps the sessions of one owner out of another's reach.
 func uploadName(owner, id string) string {
 	sum := sha256.Sum256([]byte(owner + "\x00" + id))
-	return disk.UploadDir + "/" + hex.EncodeToString(sum[:16])
+	return UploadDir + "/" + hex.EncodeToString(sum[:16])
 }
 
 // NewUpload starts a session for owner (a repository, say) and returns its id.

@@ -13,14 +13,13 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
 )
 
 // eachBlob calls fn for every blob file, sorted by digest.
 func (s *Blobs) EachBlob(fn func(name string, d digest.Digest, fi fs.FileInfo) error) error {
 	for _, a := range []digest.Algorithm{digest.SHA256, digest.SHA512} {
-		dir := disk.BlobDir + "/" + a.String()
-		entries, err := disk.ReadDir(s.dir, dir)
+		dir := BlobDir + "/" + a.String()
+		entries, err := ReadDir(s.dir, dir)
 		if err != nil {
 			return err
 		}
@@ -47,7 +46,7 @@ func (s *Blobs) Unused(fi fs.FileInfo, d digest.Digest, before time.Time) bool {
 	if !fi.ModTime().Before(before) {
 		return false
 	}
-	mark, err := s.dir.Root().Stat(filepath.FromSlash(disk.KeepDir + "/" + flatName(d)))
+	mark, err := s.dir.Root().Stat(filepath.FromSlash(KeepDir + "/" + flatName(d)))
 	return errors.Is(err, fs.ErrNotExist) || err == nil && mark.ModTime().Before(before)
 }
 
@@ -69,14 +68,14 @@ type sweeper struct {
 }
 
 func (c *sweeper) sweep(ctx context.Context) error {
-	for _, dir := range []string{".", disk.PrivateDir, disk.IngestDir, disk.DigestDir, disk.KeepDir, disk.OutgoingDir} {
+	for _, dir := range []string{".", PrivateDir, IngestDir, DigestDir, KeepDir, OutgoingDir} {
 		if err := c.sweepDir(dir, func(name string) bool {
-			return dir == disk.IngestDir || dir == disk.KeepDir || dir == disk.OutgoingDir || strings.HasPrefix(path.Base(name), fsx.TempPrefix)
+			return dir == IngestDir || dir == KeepDir || dir == OutgoingDir || strings.HasPrefix(path.Base(name), fsx.TempPrefix)
 		}); err != nil {
 			return err
 		}
 	}
-	for _, dir := range []string{disk.PartialDir, disk.UploadDir} {
+	for _, dir := range []string{PartialDir, UploadDir} {
 		if err := c.sweepResumable(ctx, dir); err != nil {
 			return err
 		}
@@ -89,7 +88,7 @@ func (c *sweeper) sweep(ctx context.Context) error {
 
 // sweepDir removes the old files of dir that match.
 func (c *sweeper) sweepDir(dir string, match func(name string) bool) error {
-	entries, err := disk.ReadDir(c.s.dir, dir)
+	entries, err := ReadDir(c.s.dir, dir)
 	if err != nil {
 		return err
 	}
@@ -99,13 +98,13 @@ func (c *sweeper) sweepDir(dir string, match func(name string) bool) error {
 		if err != nil || !fi.Mode().IsRegular() || !match(name) || !fi.ModTime().Before(c.before) {
 			continue
 		}
-		if dir != disk.KeepDir {
+		if dir != KeepDir {
 			c.count++
 		}
 		if c.dry {
 			continue
 		}
-		if err := disk.IgnoreMissing(c.s.dir.Remove(name)); err != nil {
+		if err := IgnoreMissing(c.s.dir.Remove(name)); err != nil {
 			return err
 		}
 	}
@@ -114,7 +113,7 @@ func (c *sweeper) sweepDir(dir string, match func(name string) bool) error {
 
 // sweepResumable removes the old ingests of dir that no process holds.
 func (c *sweeper) sweepResumable(ctx context.Context, dir string) error {
-	entries, err := disk.ReadDir(c.s.dir, dir)
+	entries, err := ReadDir(c.s.dir, dir)
 	if err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func (c *sweeper) sweepResumable(ctx context.Context, dir string) error {
 			continue
 		}
 		if strings.HasPrefix(base, fsx.TempPrefix) {
-			if err := disk.IgnoreMissing(c.s.dir.Remove(dir + "/" + base)); err != nil {
+			if err := IgnoreMissing(c.s.dir.Remove(dir + "/" + base)); err != nil {
 				return err
 			}
 			continue
@@ -147,7 +146,7 @@ func (c *sweeper) sweepResumable(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(disk.IgnoreMissing(c.s.dir.Remove(dir+"/"+base+".state")), disk.IgnoreMissing(c.s.dir.Remove(dir+"/"+base)), lock.RemoveUnlock())
+		err = errors.Join(IgnoreMissing(c.s.dir.Remove(dir+"/"+base+".state")), IgnoreMissing(c.s.dir.Remove(dir+"/"+base)), lock.RemoveUnlock())
 		if err != nil {
 			return err
 		}
@@ -157,13 +156,13 @@ func (c *sweeper) sweepResumable(ctx context.Context, dir string) error {
 
 // sweepCache removes digest records without a blob.
 func (c *sweeper) sweepCache() error {
-	entries, err := disk.ReadDir(c.s.dir, disk.DigestDir)
+	entries, err := ReadDir(c.s.dir, DigestDir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		name := disk.DigestDir + "/" + e.Name()
-		data, err := disk.ReadFile(c.s.dir, name, 1<<10)
+		name := DigestDir + "/" + e.Name()
+		data, err := ReadFile(c.s.dir, name, 1<<10)
 		if err != nil {
 			continue
 		}
@@ -175,7 +174,7 @@ func (c *sweeper) sweepCache() error {
 		if strings.HasPrefix(e.Name(), fsx.TempPrefix) {
 			continue // being written
 		}
-		if err := disk.IgnoreMissing(c.s.dir.Remove(name)); err != nil {
+		if err := IgnoreMissing(c.s.dir.Remove(name)); err != nil {
 			return err
 		}
 	}

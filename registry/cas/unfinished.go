@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"strings"
 	"time"
-
-	"mm-abi.org/mm/registry/disk"
 )
 
 // Unfinished is an incomplete blob.
@@ -20,8 +18,8 @@ type Unfinished struct {
 // Unfinished lists the partial downloads and uploads.
 func (s *Blobs) Unfinished(ctx context.Context) ([]Unfinished, error) {
 	var out []Unfinished
-	for _, dir := range []string{disk.PartialDir, disk.UploadDir} {
-		entries, err := disk.ReadDir(s.dir, dir)
+	for _, dir := range []string{PartialDir, UploadDir} {
+		entries, err := ReadDir(s.dir, dir)
 		if err != nil {
 			return nil, fmt.Errorf("list unfinished blobs: %w", err)
 		}
@@ -44,7 +42,7 @@ func (s *Blobs) DropUploads(ctx context.Context, age time.Duration) (int, error)
 		return 0, fmt.Errorf("drop uploads: %w", err)
 	}
 	c := &sweeper{s: s, before: time.Now().Add(-age)}
-	if err := c.sweepResumable(ctx, disk.UploadDir); err != nil {
+	if err := c.sweepResumable(ctx, UploadDir); err != nil {
 		return c.count, fmt.Errorf("drop uploads: %w", err)
 	}
 	return c.count, nil
@@ -54,10 +52,10 @@ func (s *Blobs) DropUploads(ctx context.Context, age time.Duration) (int, error)
 // incomplete. It stats every file.
 func (s *Blobs) Usage(ctx context.Context) (int64, error) {
 	var sum int64
-	for _, dir := range []string{disk.BlobDir, disk.IngestDir, disk.PartialDir, disk.UploadDir} {
+	for _, dir := range []string{BlobDir, IngestDir, PartialDir, UploadDir} {
 		err := fs.WalkDir(s.dir.Root().FS(), dir, func(_ string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
-				return disk.IgnoreMissing(err)
+				return IgnoreMissing(err)
 			}
 			if fi, err := e.Info(); err == nil {
 				sum += fi.Size()
@@ -65,7 +63,7 @@ func (s *Blobs) Usage(ctx context.Context) (int64, error) {
 			return ctx.Err()
 		})
 		if err != nil {
-			return 0, fmt.Errorf("measure the store: %w", disk.IgnoreMissing(err))
+			return 0, fmt.Errorf("measure the store: %w", IgnoreMissing(err))
 		}
 	}
 	return sum, nil

@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/registry/hub"
-	"mm-abi.org/mm/registry/hub/hubtest"
+	"mm-abi.org/mm/registry/registrytest"
 )
 
-func client(t testing.TB, d *hubtest.Hub, token string) *hub.Client {
+func client(t testing.TB, d *registrytest.Hub, token string) *hub.Client {
 	t.Helper()
 	c, err := hub.New(hub.Options{Endpoint: d.URL, Token: token})
 	if err != nil {
@@ -51,7 +51,7 @@ func contents() map[string][]byte {
 func files(m map[string][]byte) []hub.File {
 	var out []hub.File
 	for p, data := range m {
-		out = append(out, hub.File{Path: p, Size: int64(len(data)), SHA256: hubtest.Digest(data), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }})
+		out = append(out, hub.File{Path: p, Size: int64(len(data)), SHA256: registrytest.Digest(data), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }})
 	}
 	slices.SortFunc(out, func(a, b hub.File) int { return strings.Compare(a.Path, b.Path) })
 	return out
@@ -108,7 +108,7 @@ func long(n int) string { return strings.Repeat("a", n) }
 func TestPushPull(t *testing.T) {
 	for name, chunk := range map[string]int{"basic": 0, "multipart": 7000} {
 		t.Run(name, func(t *testing.T) {
-			d := hubtest.New(t)
+			d := registrytest.NewHub(t)
 			d.Chunk, d.Token, d.Page = chunk, "hf_secret", 2
 			c := client(t, d, "hf_secret")
 			r := ref(t, "hf://me/small")
@@ -147,7 +147,7 @@ func TestPushPull(t *testing.T) {
 
 // An interrupted pull is resumed, and a damaged part is noticed and fetched again.
 func TestPullResumes(t *testing.T) {
-	d := hubtest.New(t)
+	d := registrytest.NewHub(t)
 	c := client(t, d, "")
 	r := ref(t, "hf://me/small")
 	if _, err := c.Push(t.Context(), r, files(contents()), hub.PushOptions{}); err != nil {
@@ -193,7 +193,7 @@ func TestPullResumes(t *testing.T) {
 
 // Pushes survive temporary answers, stop at others, and a cut one continues.
 func TestPushFaults(t *testing.T) {
-	d := hubtest.New(t)
+	d := registrytest.NewHub(t)
 	c := client(t, d, "")
 	r := ref(t, "hf://me/small")
 	busy := map[string]int{}
@@ -216,8 +216,8 @@ func TestPushFaults(t *testing.T) {
 		{"a commit meanwhile", "/api/models/me/small/commit/main", 412, `{"error":"A commit has happened since"}`, "publish again"},
 		{"not JSON", "/api/models/me/small/preupload/main", 200, "<html>", "invalid character"},
 		{"no answer for a file", "/api/models/me/small/preupload/main", 200, `{"files":[]}`, "want regular or lfs"},
-		{"an object refused", "/me/small.git/info/lfs/objects/batch", 200, `{"objects":[{"oid":"` + hubtest.Digest(contents()["encoder/model.onnx"]) + `","error":{"code":422,"message":"bad"}},{"oid":"` + hubtest.Digest(contents()["core/same.gguf"]) + `"}]}`, "422 bad"},
-		{"an upload without TLS", "/me/small.git/info/lfs/objects/batch", 200, `{"objects":[{"oid":"` + hubtest.Digest(contents()["core/same.gguf"]) + `","actions":{"upload":{"href":"http://elsewhere.example/x"}}}]}`, "bad URL for the upload"},
+		{"an object refused", "/me/small.git/info/lfs/objects/batch", 200, `{"objects":[{"oid":"` + registrytest.Digest(contents()["encoder/model.onnx"]) + `","error":{"code":422,"message":"bad"}},{"oid":"` + registrytest.Digest(contents()["core/same.gguf"]) + `"}]}`, "422 bad"},
+		{"an upload without TLS", "/me/small.git/info/lfs/objects/batch", 200, `{"objects":[{"oid":"` + registrytest.Digest(contents()["core/same.gguf"]) + `","actions":{"upload":{"href":"http://elsewhere.example/x"}}}]}`, "bad URL for the upload"},
 	} {
 		d.Fault = func(r *http.Request) (int, string) {
 			if r.URL.Path == f.path {
@@ -245,7 +245,7 @@ func TestPushFaults(t *testing.T) {
 
 // Listings are not trusted.
 func TestHostileTree(t *testing.T) {
-	d := hubtest.New(t)
+	d := registrytest.NewHub(t)
 	c := client(t, d, "")
 	id := strings.Repeat("a", 40)
 	file := func(path, more string) string {

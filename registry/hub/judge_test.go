@@ -11,7 +11,7 @@ import (
 
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/registry/hub"
-	"mm-abi.org/mm/registry/hub/hubtest"
+	"mm-abi.org/mm/registry/registrytest"
 )
 
 // The hub's own client reads what mm publishes, and mm reads files that it publishes.
@@ -20,7 +20,7 @@ func TestHuggingFaceHub(t *testing.T) {
 	if python == "" {
 		t.Skip("skipped: MM_HUB_PYTHON names no Python with huggingface_hub (make hub makes one)")
 	}
-	d := hubtest.New(t)
+	d := registrytest.NewHub(t)
 	d.Token = "hf_secret"
 	c := client(t, d, "hf_secret")
 	if _, err := c.Push(t.Context(), ref(t, "hf://me/small"), files(contents()), hub.PushOptions{}); err != nil {

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/modelpack"
 )
 
@@ -97,13 +97,13 @@ func TestPackRoom(t *testing.T) {
 		size += info.Size()
 	}
 	store.Free = func(string) (int64, bool) { return size - 1, true }
-	if _, _, err := modelpack.Pack(ctx, store, m); !disk.IsFull(err) {
+	if _, _, err := modelpack.Pack(ctx, store, m); !cas.IsFull(err) {
 		t.Fatal(err)
 	}
 	if blobs, err := os.ReadDir(filepath.Join(store.Dir(), "blobs", "sha256")); err != nil || len(blobs) != 0 {
 		t.Errorf("%d blobs were stored, %v", len(blobs), err)
 	}
-	store.Free = disk.Free
+	store.Free = cas.Free
 	if _, _, err := modelpack.Pack(ctx, store, m); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // The names of a store are index.json and one journal on top of it: a file to
@@ -148,7 +148,7 @@ type Names struct {
 
 	mu       sync.Mutex    // held while the files are read
 	idx      *Index        // nil: not read yet, or unreadable
-	key      disk.Key      // of index.json
+	key      cas.Key       // of index.json
 	trusted  bool          // the key alone shows whether index.json changed
 	sum      digest.Digest // of its bytes
 	journal  string        // its name in disk.JournalDir
@@ -177,7 +177,7 @@ func (n *Names) Create(entries []ocispec.Descriptor) error {
 
 func (n *Names) writable() error {
 	if n.readOnly {
-		return disk.ErrReadOnly
+		return cas.ErrReadOnly
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (n *Names) readIndex() (*Index, error) {
 		there, err := n.readJournal()
 		if err != nil {
 			n.idx = nil
-			return true, fmt.Errorf("%s/%s: %w", disk.JournalDir, n.journal, err)
+			return true, fmt.Errorf("%s/%s: %w", cas.JournalDir, n.journal, err)
 		}
 		// A missing journal may have been folded in since index.json was read;
 		// index.json has changed then.
@@ -224,22 +224,22 @@ func reread(read func() (done bool, err error)) error {
 func (n *Names) readBase() (fresh bool, err error) {
 	if n.idx != nil && n.trusted {
 		if fi, err := n.dir.Root().Stat(ocispec.ImageIndexFile); err == nil {
-			if key, ok := disk.KeyOfInfo(fi); ok && key == n.key {
+			if key, ok := cas.KeyOfInfo(fi); ok && key == n.key {
 				return false, nil
 			}
 		}
 	}
-	var key disk.Key
+	var key cas.Key
 	var keyed bool
 	if fi, err := n.dir.Root().Stat(ocispec.ImageIndexFile); err == nil {
-		if key, keyed = disk.KeyOfInfo(fi); keyed {
+		if key, keyed = cas.KeyOfInfo(fi); keyed {
 			keyed = key.Settled()
 		}
 	}
-	raw, err := disk.ReadFile(n.dir, ocispec.ImageIndexFile, maxIndexBytes)
+	raw, err := cas.ReadFile(n.dir, ocispec.ImageIndexFile, maxIndexBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s is missing: %w", ocispec.ImageIndexFile, artifact.ErrCorrupt)
-	} else if errors.Is(err, disk.ErrNotRegular) {
+	} else if errors.Is(err, cas.ErrNotRegular) {
 		err = fmt.Errorf("%w: %w", artifact.ErrCorrupt, err)
 	}
 	if err != nil {
@@ -281,7 +281,7 @@ func (n *Names) journalOf(idx *Index) (string, error) {
 		return name, nil
 	}
 	highest := uint64(1)
-	entries, err := disk.ReadDir(n.dir, disk.JournalDir)
+	entries, err := cas.ReadDir(n.dir, cas.JournalDir)
 	for _, e := range entries {
 		if number, err := strconv.ParseUint(e.Name(), 10, 63); err == nil {
 			highest = max(highest, number)
@@ -292,7 +292,7 @@ func (n *Names) journalOf(idx *Index) (string, error) {
 
 // readJournal applies the records appended since the last call.
 func (n *Names) readJournal() (there bool, err error) {
-	name := disk.JournalDir + "/" + n.journal
+	name := cas.JournalDir + "/" + n.journal
 	fi, err := n.dir.Root().Stat(filepath.FromSlash(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -300,7 +300,7 @@ func (n *Names) readJournal() (there bool, err error) {
 	if err != nil || fi.Size() == n.off {
 		return err == nil, err
 	}
-	data, err := disk.ReadFrom(n.dir, name, n.off, maxIndexBytes)
+	data, err := cas.ReadFrom(n.dir, name, n.off, maxIndexBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -368,7 +368,7 @@ func (n *Names) Entries() (all []ocispec.Descriptor, err error) {
 
 // Update calls change under the lock of index.json and makes the edit durable.
 func (n *Names) Update(ctx context.Context, change func(e *Edit) error) error {
-	lock, err := n.dir.Lock(ctx, disk.IndexLock)
+	lock, err := n.dir.Lock(ctx, cas.IndexLock)
 	if err != nil {
 		return err
 	}
@@ -398,11 +398,11 @@ func (n *Names) append(r *record) error {
 	if err != nil {
 		return err
 	}
-	if err := n.dir.MkdirAll(disk.JournalDir, 0o755); err != nil {
+	if err := n.dir.MkdirAll(cas.JournalDir, 0o755); err != nil {
 		return err
 	}
 	n.mu.Lock()
-	name, off := disk.JournalDir+"/"+n.journal, n.off
+	name, off := cas.JournalDir+"/"+n.journal, n.off
 	n.mu.Unlock()
 	f, err := n.dir.Append(name, 0o644)
 	if err != nil {
@@ -415,7 +415,7 @@ func (n *Names) append(r *record) error {
 		return err
 	}
 	if off == 0 {
-		return n.dir.SyncDir(disk.JournalDir)
+		return n.dir.SyncDir(cas.JournalDir)
 	}
 	return nil
 }
@@ -487,7 +487,7 @@ func (r *record) replaces() func(e ocispec.Descriptor) bool {
 // nextJournal returns an unused name for the journal of the next index.json. A
 // layout that never had a journal gets none.
 func (n *Names) nextJournal(doc ocispec.Index, journal string) (string, error) {
-	_, err := n.dir.Root().Stat(filepath.FromSlash(disk.JournalDir + "/" + journal))
+	_, err := n.dir.Root().Stat(filepath.FromSlash(cas.JournalDir + "/" + journal))
 	if errors.Is(err, fs.ErrNotExist) {
 		return doc.Annotations[journalAnnotation], nil
 	}
@@ -503,10 +503,10 @@ func (n *Names) nextJournal(doc ocispec.Index, journal string) (string, error) {
 
 // dropJournals removes unused journals.
 func (n *Names) dropJournals(but string) error {
-	entries, err := disk.ReadDir(n.dir, disk.JournalDir)
+	entries, err := cas.ReadDir(n.dir, cas.JournalDir)
 	for _, e := range entries {
 		if err == nil && e.Name() != but {
-			err = disk.IgnoreMissing(n.dir.Remove(disk.JournalDir + "/" + e.Name()))
+			err = cas.IgnoreMissing(n.dir.Remove(cas.JournalDir + "/" + e.Name()))
 		}
 	}
 	return err
@@ -517,10 +517,10 @@ func (n *Names) Compact(ctx context.Context) error {
 	if err := n.writable(); err != nil {
 		return err
 	}
-	if entries, err := disk.ReadDir(n.dir, disk.JournalDir); err != nil || len(entries) == 0 {
+	if entries, err := cas.ReadDir(n.dir, cas.JournalDir); err != nil || len(entries) == 0 {
 		return err
 	}
-	lock, err := n.dir.Lock(ctx, disk.IndexLock)
+	lock, err := n.dir.Lock(ctx, cas.IndexLock)
 	if err != nil {
 		return err
 	}
@@ -541,7 +541,7 @@ type Note struct{ Path, Detail string }
 // Check compares index.json and its journal with their checksums, and counts
 // the leftovers of interrupted writes.
 func (n *Names) Check() (notes []Note, leftovers int, err error) {
-	raw, err := disk.ReadFile(n.dir, ocispec.ImageIndexFile, maxIndexBytes)
+	raw, err := cas.ReadFile(n.dir, ocispec.ImageIndexFile, maxIndexBytes)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -561,7 +561,7 @@ func (n *Names) Check() (notes []Note, leftovers int, err error) {
 	if err := n.View(func(*Index) error { live, off = n.journal, n.off; return nil }); err != nil {
 		return nil, 0, err
 	}
-	entries, err := disk.ReadDir(n.dir, disk.JournalDir)
+	entries, err := cas.ReadDir(n.dir, cas.JournalDir)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -570,12 +570,12 @@ func (n *Names) Check() (notes []Note, leftovers int, err error) {
 			leftovers++
 			continue
 		}
-		rest, err := disk.ReadFrom(n.dir, disk.JournalDir+"/"+live, off, maxIndexBytes)
+		rest, err := cas.ReadFrom(n.dir, cas.JournalDir+"/"+live, off, maxIndexBytes)
 		if err != nil {
-			return notes, leftovers, disk.IgnoreMissing(err)
+			return notes, leftovers, cas.IgnoreMissing(err)
 		}
 		if bytes.ContainsRune(rest, '\n') {
-			notes = append(notes, Note{disk.JournalDir + "/" + live, "the last record does not match its checksum: it is damaged, and its change is lost"})
+			notes = append(notes, Note{cas.JournalDir + "/" + live, "the last record does not match its checksum: it is damaged, and its change is lost"})
 		} else if off == 0 || len(rest) > 0 {
 			leftovers++ // an incomplete record
 		}

@@ -1,5 +1,5 @@
-// Package registrytest is a registry in memory with the peculiarities of real ones
-// and injected faults, for tests.
+// Package registrytest has servers in memory with the peculiarities of real ones and
+// injected faults, for tests: a registry, and a hub of models.
 package registrytest
 
 import (

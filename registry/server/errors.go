@@ -12,7 +12,7 @@ import (
 
 	"oras.land/oras-go/v2/errdef"
 
-	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // apiError is an error with its answer (distribution-spec, Error Codes).
@@ -49,7 +49,7 @@ func translate(err error) *apiError {
 		return &apiError{http.StatusBadRequest, "NAME_INVALID", "the name or tag is none"}
 	case errors.Is(err, errdef.ErrSizeExceedsLimit):
 		return &apiError{http.StatusRequestEntityTooLarge, "SIZE_INVALID", "too large"}
-	case errors.Is(err, disk.ErrReadOnly):
+	case errors.Is(err, cas.ErrReadOnly):
 		return &apiError{http.StatusMethodNotAllowed, "UNSUPPORTED", "the registry is read-only"}
 	case errors.Is(err, errdef.ErrNotFound):
 		return &apiError{http.StatusNotFound, "NAME_UNKNOWN", "not here"}

@@ -1,6 +1,4 @@
-// Package hubtest is a model hub in memory for tests: the protocol as the hub's
-// documentation and its client describe it, with faults on request.
-package hubtest
+package registrytest
 
 import (
 	"crypto/sha1"
@@ -47,8 +45,8 @@ type stored struct {
 	lfs  bool
 }
 
-// New starts a hub that ends with the test.
-func New(t testing.TB) *Hub {
+// NewHub starts a hub that ends with the test.
+func NewHub(t testing.TB) *Hub {
 	d := Start()
 	t.Cleanup(d.Close)
 	return d

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package disk
+package cas
 
 // Free is not available on this system.
 func Free(string) (int64, bool) { return 0, false }

@@ -1,7 +1,4 @@
-// Package disk holds the parts that a store's packages share: the names of its
-// files and folders, bounded reads of them, and file identities, by which a
-// change is noticed without reading.
-package disk
+package cas
 
 import (
 	"errors"

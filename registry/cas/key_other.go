@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package disk
+package cas
 
 import "io/fs"
 

@@ -1,4 +1,4 @@
-package disk
+package cas
 
 import (
 	"io/fs"
@@ -11,5 +11,5 @@ func KeyOfInfo(fi fs.FileInfo) (Key, bool) {
 	if !ok {
 		return Key{}, false
 	}
-	return Key{uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}, true
+	return Key{uint64(st.Dev), st.Ino, st.Size, st.Mtimespec.Nano(), st.Ctimespec.Nano()}, true
 }

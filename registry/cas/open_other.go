@@ -1,6 +1,6 @@
 //go:build !unix
 
-package disk
+package cas
 
 // nonblock is empty: this system has no FIFOs in folders.
 const nonblock = 0
