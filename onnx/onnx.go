@@ -8,7 +8,9 @@
 // from the file alone (external data, opsets, custom operators, tensor sizes,
 // names). [Write] encodes a model deterministically; with the constructors of
 // this package it builds small models from scratch, and [Model.Cut] extracts a
-// part of a large one.
+// part of a large one. [Admit] checks a model completely before any engine reads it:
+// it applies every check to the model and to the files of its external data, and maps
+// those files; the caller decides which files the model may name and where they are.
 //
 // The reader is stricter than protobuf: a singular field that appears twice is
 // an error. Parsers differ in whether they merge or replace, so a check of one

@@ -27,7 +27,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/engine/freeze"
@@ -165,7 +164,7 @@ func Compile(ctx context.Context, e Engine, opt Options) (result Result, err err
 		return result, err
 	}
 	opt.begin(StageOpen)
-	m, err := admit.File(opt.Model, admit.Options{CheckOptions: engine.Checks()})
+	m, err := onnx.Admit(opt.Model, onnx.AdmitOptions{CheckOptions: engine.Checks()})
 	if err != nil {
 		return result, fmt.Errorf("compiling: %w", err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/freeze"
 )
@@ -23,7 +23,7 @@ var (
 // Digest is that of the context compiled from a model, which is not run, for
 // tests.
 func Digest(ctx context.Context, e Engine, opt Options, dir string) (digest string, err error) {
-	m, err := admit.File(opt.Model, admit.Options{CheckOptions: engine.Checks()})
+	m, err := onnx.Admit(opt.Model, onnx.AdmitOptions{CheckOptions: engine.Checks()})
 	if err != nil {
 		return "", err
 	}

@@ -14,7 +14,6 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/onnx/window"
@@ -155,7 +154,7 @@ func twice(t *testing.T, e *qnn.Engine, opt compile.Options, unseen []map[string
 // elsewhere is the least cosine of a compiled model's outputs on inputs.
 func elsewhere(t *testing.T, e *qnn.Engine, opt compile.Options, sets []map[string]engine.Tensor) float64 {
 	t.Helper()
-	m, err := admit.File(opt.Model, admit.Options{CheckOptions: engine.Checks()})
+	m, err := onnx.Admit(opt.Model, onnx.AdmitOptions{CheckOptions: engine.Checks()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/lower"
@@ -157,7 +156,7 @@ func samples(ctx context.Context, m *resolve.Module, out Sink) (map[string]engin
 }
 
 func (x Lowered) export(ctx context.Context, path string, m *resolve.Module, precision string, sample map[string]engine.Tensor, out Sink) (layers []artifact.Layer, notes []string, err error) {
-	model, err := admit.File(path, admit.Options{CheckOptions: engine.Checks()})
+	model, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: engine.Checks()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 )
@@ -47,7 +46,7 @@ func open(ctx context.Context, s Scope) (*subject, error) {
 		err = sub.window(ctx)
 	}
 	if err == nil {
-		sub.model, err = admit.File(sub.path, admit.Options{CheckOptions: engine.Checks()})
+		sub.model, err = onnx.Admit(sub.path, onnx.AdmitOptions{CheckOptions: engine.Checks()})
 	}
 	if err == nil {
 		if claims := engine.Claims(sub.model); claims != nil {

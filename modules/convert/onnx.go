@@ -15,7 +15,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 )
 
 // Function describes what the ONNX file does not contain.
@@ -112,7 +111,7 @@ func ONNX(ctx context.Context, file string, opt Options, fn Function) (string, e
 // sources returns the source files of a module by their names in it.
 func sources(model *onnx.Model, file, entry string, with []string) (map[string]string, error) {
 	out := map[string]string{entry: file}
-	for _, p := range model.Check(onnx.CheckOptions{External: admit.Folder(filepath.Dir(file), nil).Size}) {
+	for _, p := range model.Check(onnx.CheckOptions{External: onnx.FolderOpener(filepath.Dir(file), nil).Size}) {
 		if !p.Warning {
 			return nil, fmt.Errorf("%s: %s", file, p)
 		}

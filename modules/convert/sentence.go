@@ -19,7 +19,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/sentence"
 	"mm-abi.org/mm/onnx/tower"
 )
@@ -125,7 +124,7 @@ func (r *reader) read(folder string, h *hf.Encoder) (err error) {
 		return tower.Safetensors(renamed(all)), err
 	}
 	if file := exported(folder); file != "" {
-		if r.graph, err = admit.File(file, admit.Options{Open: admit.Siblings(file)}); err != nil {
+		if r.graph, err = onnx.Admit(file, onnx.AdmitOptions{Open: onnx.SiblingOpener(file)}); err != nil {
 			return err
 		}
 		r.close = func() error { return errors.Join(r.graph.Close(), h.Close()) }

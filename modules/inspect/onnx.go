@@ -11,7 +11,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 )
 
 // elements maps the element types of ports to ONNX.
@@ -70,7 +69,7 @@ func (c *checker) beside(entry, location string) (int64, error) {
 	if c.m.Dir() == "" || slices.ContainsFunc(c.m.Files, func(f modules.File) bool { return f.Path == name }) {
 		return size, nil
 	}
-	if _, err := admit.Folder(c.m.Dir(), nil).Size(name); errors.Is(err, onnx.ErrLinked) {
+	if _, err := onnx.FolderOpener(c.m.Dir(), nil).Size(name); errors.Is(err, onnx.ErrLinked) {
 		return 0, onnx.ErrLinked
 	}
 	return size, nil

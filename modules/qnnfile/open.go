@@ -21,7 +21,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/htp/blob"
 )
 
@@ -44,7 +43,7 @@ type File struct {
 	// Parts are the contexts in the file, or those it names.
 	Parts []Part
 
-	beside admit.Opener
+	beside onnx.Opener
 	litert *blob.LiteRT
 	onnx   *blob.EPContext
 	dlc    *blob.DLC
@@ -91,12 +90,12 @@ func Compiled(head []byte) bool { return blob.IsContext(head) || blob.IsLiteRT(h
 // an unknown format, the error is a diag.List. The files that it names must be
 // regular and below its folder.
 func Open(path string) (*File, error) {
-	return OpenBeside(path, admit.Folder(filepath.Dir(path), nil))
+	return OpenBeside(path, onnx.FolderOpener(filepath.Dir(path), nil))
 }
 
 // OpenBeside is like Open, but opens the contexts that the file names with beside.
 // Their reported path is below its folder.
-func OpenBeside(path string, beside admit.Opener) (*File, error) {
+func OpenBeside(path string, beside onnx.Opener) (*File, error) {
 	r, err := fsx.OpenRegular(path)
 	if err != nil {
 		return nil, err

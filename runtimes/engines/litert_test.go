@@ -17,7 +17,6 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/runtimes"
@@ -54,7 +53,7 @@ func exported(t *testing.T, m *onnx.Model, format abi.Format, precision string, 
 func liteRTModule(t *testing.T, path string) (*onnx.Model, map[string]engine.Tensor, *modules.Manifest) {
 	t.Helper()
 	path = filepath.Join(testfiles.Root(t), "catalog", filepath.FromSlash(path))
-	m, err := admit.File(path, admit.Options{CheckOptions: engine.Checks()})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: engine.Checks()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/runtimes"
 )
@@ -61,13 +60,13 @@ func (e ONNX) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (r
 		return nil, err
 	}
 	full := b.TooLarge(l, "raise the limit")
-	opt := admit.Options{CheckOptions: engine.Checks(), Open: admit.Named(b.Part.Files[string(onnxFormat)], b.Files.Path, b.Sealed())}
+	opt := onnx.AdmitOptions{CheckOptions: engine.Checks(), Open: onnx.NamedOpener(b.Part.Files[string(onnxFormat)], b.Files.Path, b.Sealed())}
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", b.Part.ID(), err)
 	} else if l.Memory > 0 && info.Size() > l.Memory {
 		return nil, full
 	}
-	m, err := admit.File(path, opt)
+	m, err := onnx.Admit(path, opt)
 	if err != nil {
 		return nil, fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
@@ -23,7 +22,7 @@ func TestAttacks(t *testing.T) {
 			if err == nil {
 				m.Close()
 			}
-			var refused *admit.Refused
+			var refused *onnx.Refused
 			if !errors.As(err, &refused) || refused.Problems[0].Rule != a.Rule {
 				t.Errorf("%v, not refused by the rule %s", err, a.Rule)
 			}

@@ -9,7 +9,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/worker"
@@ -95,7 +94,7 @@ func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, e
 		return "", err
 	}
 	names := b.Part.Files[string(abi.ONNX)]
-	m, err := admit.File(path, admit.Options{CheckOptions: opsets(), Open: admit.Named(names, b.Files.Path, b.Sealed())})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: opsets(), Open: onnx.NamedOpener(names, b.Files.Path, b.Sealed())})
 	if err != nil {
 		return "", fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}

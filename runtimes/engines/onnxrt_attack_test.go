@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
@@ -24,7 +24,7 @@ func TestONNXRuntimeAttacks(t *testing.T) {
 			if err == nil {
 				m.Close()
 			}
-			var refused *admit.Refused
+			var refused *onnx.Refused
 			if !errors.As(err, &refused) || refused.Problems[0].Rule != a.Rule {
 				t.Errorf("%v, not refused by the rule %s", err, a.Rule)
 			}

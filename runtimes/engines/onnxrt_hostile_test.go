@@ -7,7 +7,6 @@ import (
 
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
@@ -35,7 +34,7 @@ func TestONNXRuntimeDamagedFiles(t *testing.T) {
 		}
 	}
 	check := func(path string) error {
-		m, err := admit.File(path, admit.Options{CheckOptions: onnx.CheckOptions{MinOpset: 1, MaxOpset: 27}})
+		m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: onnx.CheckOptions{MinOpset: 1, MaxOpset: 27}})
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/runtimes"
@@ -51,7 +50,7 @@ func openvinoExported(t *testing.T, m *onnx.Model, precision string, in map[stri
 func openvinoModule(t *testing.T, path string) (*onnx.Model, map[string]engine.Tensor) {
 	t.Helper()
 	path = filepath.Join(testfiles.Root(t), "catalog", filepath.FromSlash(path))
-	m, err := admit.File(path, admit.Options{CheckOptions: engine.Checks()})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: engine.Checks()})
 	if err != nil {
 		t.Fatal(err)
 	}

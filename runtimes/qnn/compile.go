@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes/native"
@@ -116,7 +115,7 @@ func source(c Compilation) (ask.Compilation, error) {
 		return out, err
 	}
 	// The library runs the newest opset, although it warns about it.
-	m, err := admit.File(path, admit.Options{CheckOptions: onnx.CheckOptions{MinOpset: 1, MaxOpset: 27, Domains: []string{"com.microsoft"}}, Open: admit.Folder(filepath.Dir(path), nil)})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: onnx.CheckOptions{MinOpset: 1, MaxOpset: 27, Domains: []string{"com.microsoft"}}, Open: onnx.FolderOpener(filepath.Dir(path), nil)})
 	if err != nil {
 		return out, err
 	}

@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
-	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes"
@@ -44,7 +44,7 @@ func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits)
 	if err != nil {
 		return nil, err
 	}
-	f, err := qnnfile.OpenBeside(entry, admit.Named(b.Part.Files[string(abi.QNN)], b.Files.Path, b.Sealed()))
+	f, err := qnnfile.OpenBeside(entry, onnx.NamedOpener(b.Part.Files[string(abi.QNN)], b.Files.Path, b.Sealed()))
 	if err != nil {
 		return nil, fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}

@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 )
 
@@ -32,7 +31,7 @@ func openExternal(ctx context.Context, path string, e Encoder, threads int) (*ex
 	if err != nil {
 		return nil, err
 	}
-	m, err := admit.File(path, admit.Options{CheckOptions: engine.Checks(), Open: admit.Folder(filepath.Dir(path), nil)})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: engine.Checks(), Open: onnx.FolderOpener(filepath.Dir(path), nil)})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/assemble/export/openvino"
 	"mm-abi.org/mm/assemble/export/tflite"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/workspace/modelfile"
@@ -94,7 +94,7 @@ func write(t *testing.T, path string, data []byte) {
 func exportTo(t *testing.T, form export.Form, dir string) {
 	t.Helper()
 	const module = "../../catalog/audio-proj"
-	m, err := admit.File(filepath.Join(module, "audio_proj.onnx"), admit.Options{CheckOptions: engine.Checks()})
+	m, err := onnx.Admit(filepath.Join(module, "audio_proj.onnx"), onnx.AdmitOptions{CheckOptions: engine.Checks()})
 	if err != nil {
 		t.Fatal(err)
 	}

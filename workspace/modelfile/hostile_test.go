@@ -13,7 +13,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/testfiles"
-	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/onnxtest"
@@ -96,7 +96,7 @@ func outcome(ctx context.Context, path string) (what string, err error) {
 	if err != nil {
 		return "crashed", err
 	}
-	m, err := admit.File(path, admit.Options{CheckOptions: engine.Checks()})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: engine.Checks()})
 	if err != nil {
 		return "refused by the check", err
 	}

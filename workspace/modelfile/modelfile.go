@@ -20,7 +20,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/ovir"
 	"mm-abi.org/mm/runtimes"
@@ -51,15 +50,15 @@ type Options struct {
 	MaxBytes int64    // of the file and its external data; 0: unlimited
 }
 
-func (o Options) checks(path string) admit.Options {
+func (o Options) checks(path string) onnx.AdmitOptions {
 	c := onnx.CheckOptions{NPU: o.NPU, Domains: o.Domains, MaxBytes: o.MaxBytes}
 	if o.Core {
 		core := engine.Checks()
 		c.MinOpset, c.MaxOpset, c.AnyDomain = core.MinOpset, core.MaxOpset, core.AnyDomain
 	}
-	open := admit.Siblings(path)
+	open := onnx.SiblingOpener(path)
 	c.External = open.Size
-	return admit.Options{CheckOptions: c, Open: open}
+	return onnx.AdmitOptions{CheckOptions: c, Open: open}
 }
 
 // Check returns every fault of the ONNX file at path. The error is that of reading
@@ -91,7 +90,7 @@ func Check(ctx context.Context, path string, opt Options) (diag.List, error) {
 
 // refusals returns why mm's engine does not run a valid model, or nothing if it
 // does.
-func refusals(ctx context.Context, m *onnx.Model, open admit.Opener) []string {
+func refusals(ctx context.Context, m *onnx.Model, open onnx.Opener) []string {
 	if err := m.Attach(open); err != nil {
 		return []string{err.Error()}
 	}
@@ -114,8 +113,8 @@ func refusals(ctx context.Context, m *onnx.Model, open admit.Opener) []string {
 func Open(path string, opt Options) (*onnx.Model, error) {
 	opt.Core = false
 	checks := opt.checks(path)
-	m, err := admit.File(path, checks)
-	var refused *admit.Refused
+	m, err := onnx.Admit(path, checks)
+	var refused *onnx.Refused
 	var list diag.List
 	pos := diag.Pos{File: path}
 	pe := (*os.PathError)(nil)

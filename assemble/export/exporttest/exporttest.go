@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/assemble/export"
-	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 )
@@ -73,7 +73,7 @@ func write(t *testing.T, x export.Lowered, path, precision, out string) row {
 	t.Helper()
 	name := strings.TrimSuffix(filepath.Base(path), ".onnx")
 	r := row{Model: name, Format: string(x.Format()), Precision: precision}
-	m, err := admit.File(path, admit.Options{CheckOptions: engine.Checks(), Open: admit.Siblings(path)})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: engine.Checks(), Open: onnx.SiblingOpener(path)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 )
 
@@ -34,7 +33,7 @@ func OpenReference(ctx context.Context, path string) (*Reference, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := admit.File(path, admit.Options{CheckOptions: engine.Checks(), Open: admit.Folder(filepath.Dir(path), nil)})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: engine.Checks(), Open: onnx.FolderOpener(filepath.Dir(path), nil)})
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/train/net"
 )
 
@@ -57,7 +56,7 @@ func Read(n *net.Net[float32], m *onnx.Model) ([]string, error) {
 // ReadFile copies weights from the ONNX file at path as [Read] does. It is an
 // error if the file has none of them.
 func ReadFile(n *net.Net[float32], path string) error {
-	m, err := admit.File(path, admit.Options{CheckOptions: onnx.CheckOptions{MinOpset: Opset, MaxOpset: Opset}, Open: admit.Folder(filepath.Dir(path), nil)})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{CheckOptions: onnx.CheckOptions{MinOpset: Opset, MaxOpset: Opset}, Open: onnx.FolderOpener(filepath.Dir(path), nil)})
 	if err != nil {
 		return err
 	}

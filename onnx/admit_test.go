@@ -1,4 +1,4 @@
-package admit_test
+package onnx_test
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/onnxtest"
 )
 
@@ -39,7 +38,7 @@ func external(t *testing.T) (dir, path string) {
 // A model is returned with the contents of its files.
 func TestFile(t *testing.T) {
 	dir, path := external(t)
-	m, err := admit.File(path, admit.Options{Open: admit.Folder(dir, nil)})
+	m, err := onnx.Admit(path, onnx.AdmitOptions{Open: onnx.FolderOpener(dir, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,13 +52,13 @@ func TestFile(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	for name, open := range map[string]admit.Opener{"no files": nil, "none declared": admit.Folder(dir, func(string) bool { return false })} {
-		var refused *admit.Refused
-		if _, err := admit.File(path, admit.Options{Open: open}); !errors.As(err, &refused) || refused.Problems[0].Rule != onnx.RuleFile || !strings.Contains(err.Error(), "data/w.bin") {
+	for name, open := range map[string]onnx.Opener{"no files": nil, "none declared": onnx.FolderOpener(dir, func(string) bool { return false })} {
+		var refused *onnx.Refused
+		if _, err := onnx.Admit(path, onnx.AdmitOptions{Open: open}); !errors.As(err, &refused) || refused.Problems[0].Rule != onnx.RuleFile || !strings.Contains(err.Error(), "data/w.bin") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := admit.File(filepath.Join(dir, "none.onnx"), admit.Options{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := onnx.Admit(filepath.Join(dir, "none.onnx"), onnx.AdmitOptions{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -74,9 +73,9 @@ func TestFileShrinks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return admit.Folder(dir, nil)(location)
+		return onnx.FolderOpener(dir, nil)(location)
 	}
-	if m, err := admit.File(path, admit.Options{Open: open}); err == nil || !strings.Contains(err.Error(), `bytes 4 to 12 exceed "data/w.bin" of 8 bytes`) {
+	if m, err := onnx.Admit(path, onnx.AdmitOptions{Open: open}); err == nil || !strings.Contains(err.Error(), `bytes 4 to 12 exceed "data/w.bin" of 8 bytes`) {
 		t.Errorf("%v, %v", m, err)
 	}
 }
@@ -100,22 +99,22 @@ func TestNamed(t *testing.T) {
 	}
 	names := []string{"enc/m.onnx", "enc/data/w.bin"}
 	for name, c := range map[string]struct {
-		open     admit.Opener
+		open     onnx.Opener
 		location string
 		want     error
 	}{
-		"of a store":          {admit.Named(names, stored, true), "data/w.bin", nil},
-		"linked":              {admit.Named(names, stored, false), "data/w.bin", onnx.ErrLinked},
-		"linked in a folder":  {admit.Named(names, lying, false), "data/w.bin", onnx.ErrLinked},
-		"not named":           {admit.Named(names[:1], stored, true), "data/w.bin", fs.ErrNotExist},
-		"not below the model": {admit.Named(append(names, "w.bin"), stored, true), "w.bin", fs.ErrNotExist},
+		"of a store":          {onnx.NamedOpener(names, stored, true), "data/w.bin", nil},
+		"linked":              {onnx.NamedOpener(names, stored, false), "data/w.bin", onnx.ErrLinked},
+		"linked in a folder":  {onnx.NamedOpener(names, lying, false), "data/w.bin", onnx.ErrLinked},
+		"not named":           {onnx.NamedOpener(names[:1], stored, true), "data/w.bin", fs.ErrNotExist},
+		"not below the model": {onnx.NamedOpener(append(names, "w.bin"), stored, true), "w.bin", fs.ErrNotExist},
 	} {
 		size, err := c.open.Size(c.location)
 		if !errors.Is(err, c.want) || c.want == nil && size != 12 {
 			t.Errorf("%s: %d, %v", name, size, err)
 		}
 	}
-	if _, err := admit.Named(append(names, "w.bin"), stored, true).Size("../w.bin"); err == nil {
+	if _, err := onnx.NamedOpener(append(names, "w.bin"), stored, true).Size("../w.bin"); err == nil {
 		t.Error("file above the model's folder opened")
 	}
 }
@@ -132,8 +131,8 @@ func TestAttacks(t *testing.T) {
 			}
 			return false
 		}
-		var refused *admit.Refused
-		if _, err := admit.File(path, admit.Options{Open: admit.Folder(filepath.Dir(path), declared)}); !errors.As(err, &refused) || refused.Problems[0].Rule != a.Rule {
+		var refused *onnx.Refused
+		if _, err := onnx.Admit(path, onnx.AdmitOptions{Open: onnx.FolderOpener(filepath.Dir(path), declared)}); !errors.As(err, &refused) || refused.Problems[0].Rule != a.Rule {
 			t.Errorf("%s: got %v, want rule %s", a.Name, err, a.Rule)
 		}
 	}

@@ -1,4 +1,4 @@
-package admit_test
+package onnx_test
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/admit"
 )
 
 // A model that is a link may use links into the folder of its target, as in a
@@ -39,7 +38,7 @@ func TestSiblings(t *testing.T) {
 		{"m.onnx", "out.bin", true},
 		{"plain.onnx", "w.bin", true},
 	} {
-		f, err := admit.Siblings(filepath.Join(snapshot, tc.model))(tc.location)
+		f, err := onnx.SiblingOpener(filepath.Join(snapshot, tc.model))(tc.location)
 		if errors.Is(err, onnx.ErrLinked) != tc.linked || err != nil != tc.linked {
 			t.Errorf("%s, %s: %v", tc.model, tc.location, err)
 		}

@@ -1,11 +1,4 @@
-// Package admit checks an ONNX model completely before any engine, ours or a
-// native library, reads it.
-//
-// [File] reads the model, applies every check of package onnx to it and to the
-// files of its external data, and maps those files: the resulting model holds
-// all its weights. The caller decides which files the model may name and where
-// they are ([Options].Open), usually with [Folder] or [Named].
-package admit
+package onnx
 
 import (
 	"errors"
@@ -18,7 +11,6 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/onnx"
 )
 
 // Opener opens a file of external data by its location. It returns an error for
@@ -26,16 +18,16 @@ import (
 // names.
 type Opener func(location string) (*os.File, error)
 
-// Options describes what a model may contain. The zero value allows a model
+// AdmitOptions describes what a model may contain. The zero value allows a model
 // without external data.
-type Options struct {
-	onnx.CheckOptions // External is set by File
-	Open              Opener
+type AdmitOptions struct {
+	CheckOptions // External is set by Admit
+	Open         Opener
 }
 
 // Refused reports that a model violates rules.
 type Refused struct {
-	Problems []onnx.Problem // the faults, without warnings
+	Problems []Problem // the faults, without warnings
 }
 
 // Error lists the faults, one a line.
@@ -47,10 +39,10 @@ func (r *Refused) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// File reads and checks the model at path and attaches its external data. For a
+// Admit reads and checks the model at path and attaches its external data. For a
 // model with faults the error is [Refused].
-func File(path string, opt Options) (*onnx.Model, error) {
-	m, err := onnx.Open(path)
+func Admit(path string, opt AdmitOptions) (*Model, error) {
+	m, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +60,8 @@ func File(path string, opt Options) (*onnx.Model, error) {
 	return m, nil
 }
 
-func faultsOf(problems []onnx.Problem) []onnx.Problem {
-	return slices.DeleteFunc(slices.Clone(problems), func(p onnx.Problem) bool { return p.Warning })
+func faultsOf(problems []Problem) []Problem {
+	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Warning })
 }
 
 // Size returns the size of the file at a location.
@@ -86,11 +78,11 @@ func (o Opener) Size(location string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Folder opens files in an untrusted folder: regular files with one name each
+// FolderOpener opens files in an untrusted folder: regular files with one name each
 // that declared allows; nil allows all.
-func Folder(dir string, declared func(location string) bool) Opener {
+func FolderOpener(dir string, declared func(location string) bool) Opener {
 	return func(location string) (*os.File, error) {
-		if err := onnx.CheckLocation(location); err != nil {
+		if err := CheckLocation(location); err != nil {
 			return nil, err
 		}
 		if declared != nil && !declared(location) {
@@ -98,21 +90,21 @@ func Folder(dir string, declared func(location string) bool) Opener {
 		}
 		f, err := fsx.OpenPlain(dir, location)
 		if errors.Is(err, fsx.ErrLinked) {
-			return nil, fmt.Errorf("%w: %w", onnx.ErrLinked, err)
+			return nil, fmt.Errorf("%w: %w", ErrLinked, err)
 		}
 		return f, err
 	}
 }
 
-// Siblings opens files in the folder of the model at path, as [Folder]. If the model
+// SiblingOpener opens files in the folder of the model at path, as [Folder]. If the model
 // is a link, as in a Hugging Face cache, a file may be a link into the folder of
 // the model's target.
-func Siblings(model string) Opener {
+func SiblingOpener(model string) Opener {
 	dir := filepath.Dir(model)
-	plain := Folder(dir, nil)
+	plain := FolderOpener(dir, nil)
 	return func(location string) (*os.File, error) {
 		f, err := plain(location)
-		if !errors.Is(err, onnx.ErrLinked) {
+		if !errors.Is(err, ErrLinked) {
 			return f, err
 		}
 		if info, failed := os.Lstat(model); failed != nil || info.Mode()&fs.ModeSymlink == 0 {
@@ -126,17 +118,17 @@ func Siblings(model string) Opener {
 		if failed != nil || filepath.Dir(target) != filepath.Dir(resolved) {
 			return nil, err
 		}
-		return Folder(filepath.Dir(target), nil)(filepath.Base(target))
+		return FolderOpener(filepath.Dir(target), nil)(filepath.Base(target))
 	}
 }
 
-// Named opens the files of a part of a build. names are their paths in the
+// NamedOpener opens the files of a part of a build. names are their paths in the
 // build, the model's first, and locations are relative to it; where returns the
 // path of a file on disk. Sealed files, whose digests a store verifies, may
 // have any number of names there.
-func Named(names []string, where func(name string) (string, error), sealed bool) Opener {
+func NamedOpener(names []string, where func(name string) (string, error), sealed bool) Opener {
 	return func(location string) (*os.File, error) {
-		if err := onnx.CheckLocation(location); err != nil {
+		if err := CheckLocation(location); err != nil {
 			return nil, err
 		}
 		name := path.Join(path.Dir(names[0]), location)
@@ -156,8 +148,8 @@ func Named(names []string, where func(name string) (string, error), sealed bool)
 		}
 		// No folder between the model and the file may be a link either.
 		if dir := filepath.Dir(model); file == filepath.Join(dir, filepath.FromSlash(location)) {
-			return Siblings(model)(location)
+			return SiblingOpener(model)(location)
 		}
-		return Folder(filepath.Dir(file), nil)(filepath.Base(file))
+		return FolderOpener(filepath.Dir(file), nil)(filepath.Base(file))
 	}
 }
