@@ -96,7 +96,7 @@ func FolderOpener(dir string, declared func(location string) bool) Opener {
 	}
 }
 
-// SiblingOpener opens files in the folder of the model at path, as [Folder]. If the model
+// SiblingOpener opens files in the folder of the model at path, as [FolderOpener]. If the model
 // is a link, as in a Hugging Face cache, a file may be a link into the folder of
 // the model's target.
 func SiblingOpener(model string) Opener {

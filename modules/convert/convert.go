@@ -1,7 +1,7 @@
 // Package convert converts models of other projects to modules: a folder with the
 // weights as GGUF, a card and a module.yaml with the properties of the model.
 //
-// A model is read and checked, including [admit.File] and the tokenizer, before
+// A model is read and checked, including [onnx.Admit] and the tokenizer, before
 // anything is written. [modules.Create] then creates the complete folder.
 package convert
 
