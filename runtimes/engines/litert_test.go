@@ -110,7 +110,7 @@ func TestDeep(t *testing.T) {
 		}
 		shapes[name] = x
 	}
-	runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: exported(t, m, abi.TFLite, "fp32", shapes), In: in, Long: in}.Cases())
+	runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: exported(t, m, abi.TFLite, "fp32", shapes), In: in, Long: in}.LongCases())
 }
 
 // The modules of the catalog compute their golden outputs, in the types of their

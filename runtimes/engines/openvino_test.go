@@ -86,7 +86,7 @@ func TestOpenVINODeep(t *testing.T) {
 		}
 		shapes[name] = x
 	}
-	runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: openvinoExported(t, m, "fp32", shapes), In: in, Long: in}.Cases())
+	runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: openvinoExported(t, m, "fp32", shapes), In: in, Long: in}.LongCases())
 }
 
 // The modules of the catalog compute what mm's engine computes.

@@ -38,10 +38,16 @@ func (f Function) Cases() []Case {
 		f.with("a batch of two", f.batch),
 		f.with("at once", f.atOnce),
 		f.with("cancelled", f.cancelled),
-		f.with("cancelled at work", f.cancelledAtWork),
+		f.LongCases()[0],
 		f.with("closed", f.closed),
 		f.with("closed at work", f.closedAtWork),
 	)
+}
+
+// LongCases returns the requirement that needs a long computation, for an engine whose
+// bundles have one shape: one with long inputs, and a fast one for the other cases.
+func (f Function) LongCases() []Case {
+	return []Case{f.with("cancelled at work", f.cancelledAtWork)}
 }
 
 func (f Function) with(name string, run func(context.Context, runtimes.Function) error) Case {

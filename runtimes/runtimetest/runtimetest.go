@@ -23,12 +23,15 @@ type Case struct {
 // ErrAbsent reports that an engine lacks an optional ability.
 var ErrAbsent = errors.New("the engine lacks the ability")
 
+// hung is the time after which a case counts as hung, even on a busy machine.
+const hung = 10 * time.Minute
+
 // Run runs cases.
 func Run(t *testing.T, cases []Case) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), hung)
 			defer cancel()
 			if err := c.Run(ctx); errors.Is(err, ErrAbsent) {
 				t.Skip(err)
