@@ -7,12 +7,14 @@ weights are those of the GGUF file in float32. Every sample of mm eval must equa
 serve: prompt, likelihoods, text, score. The scores by transformers must be within mm's 95 %
 interval, and the prompts equal. --update writes eval/suite/testdata/harness.json. Needs lm_eval,
 transformers, torch, accelerate, gguf and tenacity, and MM, a built mm (default: it is built).
+LIMIT=N asks the first N documents of each task.
 """
 import glob, json, os, random, re, subprocess, sys, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TASKS = f"{ROOT}/eval/suite/testdata/tasks"
 MODEL = os.environ.get("MM_NATIVE_DIR", ".native") + "/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+LIMIT = ["--limit", os.environ["LIMIT"]] if os.environ.get("LIMIT") else []
 NAMES = "mm_colors,mm_last_word,mm_sums,mm_texts"
 
 
@@ -57,7 +59,7 @@ def results(folder):
 
 def harness(out, model, args):
     run(sys.executable, "-m", "lm_eval", "run", "--model", model, "--model_args", args, "--include_path", ".", "--tasks", NAMES, "--device", "cpu",
-        "--batch_size", "1", "--output_path", out, "--log_samples", cwd=TASKS, env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"},
+        "--batch_size", "1", "--output_path", out, "--log_samples", *LIMIT, cwd=TASKS, env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"},
         stdout=subprocess.DEVNULL, stderr=open(out + ".log", "w"))
 
 
@@ -97,7 +99,7 @@ def main():
     os.environ["MM_HOME"] = f"{work}/home"
     times = {}
     for name, step in {
-        "mm eval suite": lambda: run(mm, "eval", "suite", MODEL, TASKS, "--out", f"{work}/mm", "--no-cache", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+        "mm eval suite": lambda: run(mm, "eval", "suite", MODEL, TASKS, "--out", f"{work}/mm", "--no-cache", *LIMIT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
         "mm serve": lambda: served(mm, f"{work}/serve"),
         "transformers": lambda: (os.makedirs(f"{work}/hf-model"), os.symlink(MODEL, f"{work}/hf-model/m.gguf"),
                                  harness(f"{work}/hf", "hf", f"pretrained={work}/hf-model,gguf_file=m.gguf,dtype=float32")),
