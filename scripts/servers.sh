@@ -5,6 +5,7 @@
 #   MM_PYTHON=…    a Python with kserve-storage and oras, kserve (--no-deps), kubernetes-validate,
 #                  tritonclient, nvidia-pytriton and onnxruntime, each as it is there
 #   COSIGN=…       cosign (.bench/bin/cosign)
+#   MM=…           mm (default: it is built)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD python=${MM_PYTHON:-python3} cosign=${COSIGN:-$PWD/.bench/bin/cosign}
@@ -18,8 +19,8 @@ finish() {
 trap finish EXIT
 has() { "$python" -c "import $1" 2>/dev/null || { echo "skipped: $2 is absent"; return 1; }; }
 export CGO_ENABLED=0 MM_HOME=$work/home MM_KEY_PASSWORD=
-go build -o "$work/mm" ./cmd/mm
-mm=$work/mm
+mm=${MM:-$work/mm}
+[ -n "${MM:-}" ] || go build -o "$mm" ./cmd/mm
 "$mm" keys generate >/dev/null
 "$mm" assemble builds/p-lite.graph.yaml --sign default >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cd "$work"

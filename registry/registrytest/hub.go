@@ -29,6 +29,7 @@ type Hub struct {
 	mu      sync.Mutex
 	repos   map[string][]commit
 	objects map[string][]byte // by SHA-256
+	// Fault answers instead of either host. Nil: none
 	Fault   func(r *http.Request) (status int, body string)
 	Puts    int      // uploads
 	Ranges  int      // requests of ranges
@@ -55,7 +56,7 @@ func NewHub(t testing.TB) *Hub {
 // Start starts a hub.
 func Start() *Hub {
 	d := &Hub{repos: map[string][]commit{}, objects: map[string][]byte{}, Page: 1000}
-	storage := httptest.NewServer(http.HandlerFunc(d.storage))
+	storage := httptest.NewServer(d.faulty(d.storage))
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/repos/create", d.create)
 	mux.HandleFunc("POST /api/validate-yaml", func(w http.ResponseWriter, _ *http.Request) {
@@ -69,15 +70,7 @@ func Start() *Hub {
 	git := http.NewServeMux() // of repositories
 	git.HandleFunc("POST /{owner}/{name}/info/lfs/objects/batch", func(w http.ResponseWriter, r *http.Request) { d.batch(w, r, storage.URL) })
 	git.HandleFunc("GET /{owner}/{name}/resolve/{rev}/{path...}", func(w http.ResponseWriter, r *http.Request) { d.resolve(w, r, storage.URL) })
-	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f := d.Fault; f != nil {
-			if status, body := f(r); status != 0 {
-				w.Header().Set("Retry-After", "0")
-				w.WriteHeader(status)
-				_, _ = io.WriteString(w, body)
-				return
-			}
-		}
+	hub := httptest.NewServer(d.faulty(func(w http.ResponseWriter, r *http.Request) {
 		if d.Token != "" && r.Method == "POST" && r.Header.Get("Authorization") != "Bearer "+d.Token {
 			answer(w, 401, map[string]string{"error": "Invalid credentials"})
 			return
@@ -90,6 +83,21 @@ func Start() *Hub {
 	}))
 	d.URL, d.servers = hub.URL, []*httptest.Server{hub, storage}
 	return d
+}
+
+// faulty answers with the status that Fault returns, or as next does.
+func (d *Hub) faulty(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f := d.Fault; f != nil {
+			if status, body := f(r); status != 0 {
+				w.Header().Set("Retry-After", "0")
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, body)
+				return
+			}
+		}
+		next(w, r)
+	})
 }
 
 // Close ends the hub.
