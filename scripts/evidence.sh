@@ -32,6 +32,28 @@ for file, version in zip(sys.argv[1:], [SchemaVersion.V1_6, SchemaVersion.V1_7])
     if faults:
         sys.exit(1)
 PY
+python3 - "$work" <<'PY'
+import glob, json, re, sys
+work = sys.argv[1]
+bill = json.load(open(f"{work}/bom.json"))
+files, modules = [], {}
+def walk(c):
+    if c["type"] == "file":
+        files.append(c["hashes"][0]["content"])
+    elif c["type"] != "data" or c.get("purl"):
+        modules[c["name"]] = c["hashes"][0]["content"]
+    for one in c.get("components", []):
+        walk(one)
+for c in bill["components"]:
+    walk(c)
+manifests = [m for m in (json.load(open(f)) for f in glob.glob(f"{work}/dist/blobs/sha256/*") if open(f, "rb").read(1) == b"{") if len(m.get("layers", [])) > 1]
+layers = sorted(l["digest"][7:] for m in manifests for l in m["layers"])
+lock = open("builds/p-lite.lock.yaml").read()
+names = set(re.findall(r"^\s*-? ?name: (\S+)", lock, re.M))
+print("the bill has", len(files), "of", len(layers), "layers and", len(modules), "of", len(names), "modules of the lock")
+if sorted(files) != layers or set(modules) != names or not all(d in lock for d in modules.values()):
+    sys.exit("the bill differs from the manifest or the lock")
+PY
 "$mm" sbom "$work/dist" --format spdx3 --supplier Team >"$work/spdx.json"
 "$work/venv/bin/python" - "$work/spdx.json" <<'PY'
 import sys
