@@ -153,6 +153,29 @@ func Parse(b []byte) (*File, error) {
 	return f, nil
 }
 
+// Read verifies the header of a file of size bytes. The tensors' data are left to
+// Section.
+func Read(r io.ReaderAt, size int64) (*File, error) {
+	head := make([]byte, max(0, min(size, 512))) // enough to name a file of another kind
+	if _, err := io.ReadFull(io.NewSectionReader(r, 0, size), head); err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	n, err := headerSize(head, size)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	head = make([]byte, n)
+	if _, err := io.ReadFull(io.NewSectionReader(r, 8, n), head); err != nil {
+		return nil, fmt.Errorf("safetensors: header: %w", err)
+	}
+	f, err := parse(head, size)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	f.src = r
+	return f, nil
+}
+
 // Close unmaps the file; Data of the tensors is invalid afterwards. For a file
 // that was not opened by Open, Close does nothing.
 func (f *File) Close() error {

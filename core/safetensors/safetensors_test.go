@@ -31,12 +31,12 @@ func f32(vs ...float32) Bytes {
 // sample returns the tensors that testdata/reference.py writes.
 func sample() []Source {
 	return []Source{
-		{"half", F16, []int{2}, Bytes{0x00, 0x3e, 0x00, 0xc0}},
-		{"w", F32, []int{3, 4}, f32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)},
-		{"ids", I64, []int{1, 2}, Bytes{7, 0, 0, 0, 0, 0, 0, 0, 0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}},
-		{"flag", BOOL, []int{3}, Bytes{1, 0, 1}},
-		{"empty", U8, []int{0, 5}, Bytes{}},
-		{"scalar", F64, nil, Bytes{0, 0, 0, 0, 0, 0, 0x0a, 0x40}},
+		{Name: "half", DType: F16, Shape: []int{2}, Data: Bytes{0x00, 0x3e, 0x00, 0xc0}},
+		{Name: "w", DType: F32, Shape: []int{3, 4}, Data: f32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)},
+		{Name: "ids", DType: I64, Shape: []int{1, 2}, Data: Bytes{7, 0, 0, 0, 0, 0, 0, 0, 0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}},
+		{Name: "flag", DType: BOOL, Shape: []int{3}, Data: Bytes{1, 0, 1}},
+		{Name: "empty", DType: U8, Shape: []int{0, 5}, Data: Bytes{}},
+		{Name: "scalar", DType: F64, Shape: nil, Data: Bytes{0, 0, 0, 0, 0, 0, 0x0a, 0x40}},
 	}
 }
 
@@ -97,6 +97,16 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "Parse", inMemory)
+	read, err := Read(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tensor := range read.Tensors {
+		data, err := io.ReadAll(read.Section(tensor))
+		if err != nil || !bytes.Equal(data, inMemory.Tensors[i].Data) || tensor.Data != nil {
+			t.Errorf("Read: data of %s: %x, %v", tensor.Name, data, err)
+		}
+	}
 	if err := inMemory.Close(); err != nil {
 		t.Error(err)
 	}
@@ -210,12 +220,31 @@ func malformed() []struct {
 	}
 }
 
+// Tensors of a higher rank follow those of their width.
+func TestRank(t *testing.T) {
+	tensors := []Source{{Name: "a", DType: F32, Data: f32(1), Rank: 1}, {Name: "b", DType: F32, Data: f32(2)}, {Name: "c", DType: U8, Data: Bytes{3}}, {Name: "d", DType: F32, Data: f32(4)}}
+	f, err := Parse(written(t, nil, tensors))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tensor := range f.Tensors {
+		names = append(names, tensor.Name)
+	}
+	if want := []string{"b", "d", "a", "c"}; !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+}
+
 func TestMalformed(t *testing.T) {
 	for _, c := range malformed() {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse(c.file)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got error %v, want %q", err, c.want)
+			}
+			if _, err := Read(bytes.NewReader(c.file), int64(len(c.file))); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Read: got error %v, want %q", err, c.want)
 			}
 		})
 	}
@@ -260,7 +289,7 @@ func TestType(t *testing.T) {
 
 func TestWriteRefuses(t *testing.T) {
 	one := func(change func(*Source)) []Source {
-		s := Source{"t", U8, []int{4}, Bytes("four")}
+		s := Source{Name: "t", DType: U8, Shape: []int{4}, Data: Bytes("four")}
 		change(&s)
 		return []Source{s}
 	}
@@ -319,7 +348,7 @@ func FuzzParse(f *testing.F) {
 		}
 		sources := make([]Source, len(got.Tensors))
 		for i, g := range got.Tensors {
-			sources[i] = Source{g.Name, g.DType, g.Shape, Bytes(g.Data)}
+			sources[i] = Source{Name: g.Name, DType: g.DType, Shape: g.Shape, Data: Bytes(g.Data)}
 			data, err := io.ReadAll(got.Section(g))
 			if err != nil || !bytes.Equal(data, g.Data) {
 				t.Fatalf("tensor %s: data of the section differs (%v)", g.Name, err)

@@ -22,6 +22,8 @@ type Source struct {
 	Shape []int
 	// Data writes exactly the tensor's bytes, little endian. It is called once.
 	Data io.WriterTo
+	// Rank places the tensor among those with elements of its width.
+	Rank int
 }
 
 // Bytes is a tensor's data held in memory.
@@ -34,13 +36,13 @@ func (b Bytes) WriteTo(w io.Writer) (int64, error) {
 }
 
 // Write writes a file: wider elements first, so that every tensor is aligned,
-// then by name. metadata may be nil. Memory use does not depend on the sizes of
+// then by rank and name. metadata may be nil. Memory use does not depend on the sizes of
 // the tensors. Write returns the number of bytes written; after an error the
 // output is not a safetensors file.
 func Write(w io.Writer, metadata map[string]string, tensors []Source) (int64, error) {
 	sorted := slices.Clone(tensors)
 	slices.SortStableFunc(sorted, func(a, b Source) int {
-		return cmp.Or(cmp.Compare(b.DType.bits(), a.DType.bits()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.DType.bits(), a.DType.bits()), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Name, b.Name))
 	})
 	cw := &counter{w: bufio.NewWriterSize(w, 1<<18)}
 	if err := write(cw, metadata, sorted); err != nil {
