@@ -173,6 +173,7 @@ func (c *copier) downAll(ctx context.Context, b Bucket, place Address, to string
 	if len(keys) == 0 {
 		return &CopyError{place.String(), ErrMissing}
 	}
+	keys = described(keys)
 	if err := distinct(keys); err != nil {
 		return &CopyError{place.String(), err}
 	}
@@ -203,6 +204,10 @@ func distinct(names []string) error {
 }
 
 func (c *copier) fetch(ctx context.Context, b Bucket, place Address, d *fsx.Dir, name string) error {
+	b, err := Assembled(ctx, b, place.Key)
+	if err != nil {
+		return &CopyError{place.String(), err}
+	}
 	info, moved, err := Download(ctx, b, place.Key, d, name, DownloadOptions{Place: place.String(), Digested: c.opt.Digested})
 	if err != nil {
 		return &CopyError{place.String(), err}

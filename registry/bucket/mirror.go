@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type MirrorOptions struct {
 	Sessions Sessions
 	Report   func(text string) // receives failures and successes. Nil: none
 	Grace    time.Duration     // of Close for files that still wait. Zero: five minutes
+	Cuts     Cuts              // offsets at which a file divides into pieces, of which only new ones are sent. Nil: none
 }
 
 // Mirror copies files of a run to a bucket while the run goes on. It never blocks
@@ -47,6 +49,8 @@ type Mirror struct {
 	wake    chan struct{}
 	cancel  context.CancelFunc
 	done    chan struct{}
+
+	sweeper sweeper // of the goroutine that copies
 }
 
 // task is a file to copy.
@@ -152,35 +156,49 @@ func (m *Mirror) run(ctx context.Context) {
 			if !ok {
 				break
 			}
-			if err := m.copy(ctx, name, t); err != nil {
+			sent, err := m.copy(ctx, name, t)
+			if err != nil {
 				m.fail(name, t.step, err)
-			} else {
-				m.opt.Report(fmt.Sprintf("saved %s of step %d", m.place.Under(name), t.step))
+				continue
 			}
+			m.opt.Report(fmt.Sprintf("saved %s of step %d (%s sent)", m.place.Under(name), t.step, fsx.FormatSize(sent)))
 		}
 	}
 }
 
-// copy copies one file.
-func (m *Mirror) copy(ctx context.Context, name string, t task) (err error) {
+// copy copies one file. It returns the number of bytes sent.
+func (m *Mirror) copy(ctx context.Context, name string, t task) (sent int64, err error) {
 	at := m.place.Under(name)
 	if t.data != nil {
-		_, err := PutBytes(ctx, m.b, at.Key, t.data, false)
-		return err
+		info, err := PutBytes(ctx, m.b, at.Key, t.data, false)
+		return info.Size, err
 	}
 	if t.once {
 		defer func() { err = errors.Join(err, fsx.RemoveAll(t.path)) }()
 	}
-	info, _, err := Upload(ctx, m.b, at.Key, t.path, UploadOptions{Sessions: m.opt.Sessions, Place: at.String()})
-	if err != nil || !t.last {
-		return err
+	cuts := m.opt.Cuts
+	if cuts == nil {
+		cuts = func(io.ReaderAt, int64) ([]int64, error) { return nil, nil }
 	}
-	data, err := json.Marshal(State{name, t.step, info.Size, info.SHA256})
+	info, sent, err := UploadDelta(ctx, m.b, at.Key, t.path, cuts, UploadOptions{Sessions: m.opt.Sessions, Place: at.String()})
 	if err != nil {
-		return err
+		return sent, err
 	}
-	_, err = PutBytes(ctx, m.b, m.place.Under(stateName).Key, data, false)
-	return err
+	if t.last {
+		data, err := json.Marshal(State{name, t.step, info.Size, info.SHA256})
+		if err != nil {
+			return sent, err
+		}
+		if _, err = PutBytes(ctx, m.b, m.place.Under(stateName).Key, data, false); err != nil {
+			return sent, err
+		}
+	}
+	if m.opt.Cuts != nil {
+		if err := m.sweeper.sweep(ctx, m.b, m.place); err != nil {
+			m.opt.Report(fmt.Sprintf("old pieces below %s were not removed: %v", m.place, err))
+		}
+	}
+	return sent, nil
 }
 
 // Close waits for the copies in progress, at most the grace time, and returns the
@@ -221,14 +239,21 @@ func Restore(ctx context.Context, b Bucket, place Address, s State, dir string, 
 		return err
 	}
 	defer d.Close()
+	download := func(at Address, name string, opt DownloadOptions) error {
+		b, err := Assembled(ctx, b, at.Key)
+		if err == nil {
+			_, _, err = Download(ctx, b, at.Key, d, name, opt)
+		}
+		return err
+	}
 	for _, name := range others {
 		at := place.Under(name)
-		if _, _, err := Download(ctx, b, at.Key, d, name, DownloadOptions{Place: at.String(), Digested: true}); err != nil && !errors.Is(err, ErrMissing) {
+		if err := download(at, name, DownloadOptions{Place: at.String(), Digested: true}); err != nil && !errors.Is(err, ErrMissing) {
 			return &CopyError{at.String(), err}
 		}
 	}
 	at := place.Under(s.Name)
-	if _, _, err := Download(ctx, b, at.Key, d, s.Name, DownloadOptions{Place: at.String(), SHA256: s.SHA256}); err != nil {
+	if err := download(at, s.Name, DownloadOptions{Place: at.String(), SHA256: s.SHA256}); err != nil {
 		return &CopyError{at.String(), err}
 	}
 	return nil

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -174,18 +175,34 @@ func filesAt(ctx context.Context, b Bucket, root Address, path string) ([]Pointe
 			keys = append(keys, info.Key)
 		}
 	}
-	for _, key := range keys {
-		info, err := b.Stat(ctx, key)
-		if err == nil && info.SHA256 == "" {
-			err = fmt.Errorf("%w: the object has no sha256 in its metadata", ErrDigest)
-		}
+	for _, key := range described(keys) {
+		name := strings.TrimPrefix(key, prefix)
+		key, info, err := pinned(ctx, b, key)
 		if err != nil {
 			return nil, &CopyError{root.At(key).String(), err}
 		}
 		below := strings.TrimPrefix(strings.TrimPrefix(key, strings.TrimSuffix(root.Key, "/")), "/")
-		files = append(files, PointerFile{Name: strings.TrimPrefix(key, prefix), Path: below, Size: info.Size, SHA256: info.SHA256})
+		files = append(files, PointerFile{Name: name, Path: below, Size: info.Size, SHA256: info.SHA256})
 	}
 	return files, nil
+}
+
+// pinned describes the file at key. That of a file in pieces is another key, whose
+// content does not change.
+func pinned(ctx context.Context, b Bucket, key string) (string, Info, error) {
+	w, err := Assembled(ctx, b, key)
+	if err != nil {
+		return key, Info{}, err
+	}
+	info, err := w.Stat(ctx, key)
+	if err == nil && info.SHA256 == "" {
+		err = fmt.Errorf("%w: the object has no sha256 in its metadata", ErrDigest)
+	}
+	if j, ok := w.(joined); ok && err == nil {
+		pin, err := j.pin(ctx)
+		return cmp.Or(pin, key), info, err
+	}
+	return key, info, err
 }
 
 // check refuses a pointer that does not fit its key or names unsafe files.
@@ -272,7 +289,11 @@ func Fetch(ctx context.Context, b Bucket, root Address, p Pointer, dir string) e
 	defer d.Close()
 	for _, f := range p.Files {
 		at := root.Under(f.Path)
-		info, _, err := Download(ctx, b, at.Key, d, f.Name, DownloadOptions{Place: at.String(), SHA256: f.SHA256})
+		w, err := Assembled(ctx, b, at.Key)
+		if err != nil {
+			return &CopyError{at.String(), err}
+		}
+		info, _, err := Download(ctx, w, at.Key, d, f.Name, DownloadOptions{Place: at.String(), SHA256: f.SHA256})
 		if err == nil && info.Size != f.Size {
 			err = fmt.Errorf("%w: got %d bytes, want %d", ErrDigest, info.Size, f.Size)
 		}

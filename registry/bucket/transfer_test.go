@@ -79,6 +79,28 @@ func openDir(t *testing.T, path string) *fsx.Dir {
 	return d
 }
 
+// afterParts returns a hook that answers the requests with a large body after the
+// first n by then, once the store holds those.
+func afterParts(n int64, then func(w http.ResponseWriter)) func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	var began, ended atomic.Int64
+	stored := make(chan struct{})
+	return func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength <= part/2 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if began.Add(1) > n {
+			<-stored
+			then(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+		if ended.Add(1) == n {
+			close(stored)
+		}
+	}
+}
+
 // An upload that is cut after some parts goes on with the others, in another
 // process.
 func TestUploadResumes(t *testing.T) {
@@ -86,14 +108,10 @@ func TestUploadResumes(t *testing.T) {
 		data := buckettest.Bytes(8*part+100, 1)
 		path, sessions := write(t, data), bucket.Sessions{Dir: filepath.Join(t.TempDir(), "uploads")}
 		ctx, cancel := context.WithCancel(t.Context())
-		var bodies atomic.Int64
-		s.Set(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
-			if r.ContentLength > part/2 && bodies.Add(1) > 4 {
-				cancel()
-				panic(http.ErrAbortHandler)
-			}
-			next.ServeHTTP(w, r)
-		})
+		s.Set(afterParts(4, func(http.ResponseWriter) {
+			cancel()
+			panic(http.ErrAbortHandler)
+		}))
 		opt := bucket.UploadOptions{Sessions: sessions, Place: "x"}
 		if _, _, err := bucket.Upload(ctx, b, "big", path, opt); err == nil {
 			t.Fatal("cut upload: no error")
