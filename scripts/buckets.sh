@@ -48,6 +48,44 @@ killed() {
   echo "$2: $total bytes equal after killed uploads and downloads"
 }
 
+# A small core and a run with adapters above it, whose checkpoints go to each store.
+mkdir "$work/t"
+for i in $(seq 300); do echo "the fox number $i ran to hill $((i % 7)) and looked at the dog"; done >"$work/t/text.txt"
+cat >"$work/t/core.yaml" <<'END'
+name: core
+model: {vocab_size: 300, dim: 256, layers: 8, heads: 4, context: 32}
+data: {files: [text.txt], separator: "\n", held_out: 0.05}
+tokenizer: {control: [<bos>, <eos>], bos: <bos>, eos: <eos>}
+batch_size: 4
+stop: {steps: 2}
+END
+sed 's/^name: core/base: core\/last.safetensors\nlora: {rank: 4}\nsave_every: 4/; s/steps: 2/steps: 24/' "$work/t/core.yaml" >"$work/t/adapters.yaml"
+"$mm" train "$work/t/core.yaml" --out "$work/t/core" >/dev/null 2>&1
+"$mm" train "$work/t/adapters.yaml" --out "$work/t/whole" --steps 12 >/dev/null 2>&1
+"$mm" train "$work/t/adapters.yaml" --out "$work/t/whole" --resume --steps 24 >/dev/null 2>&1
+
+# deltas ADDRESS: a run with adapters saves to the store, is killed, and continues in
+# another folder to the same checkpoint; later saves send what the steps changed.
+deltas() {
+  timeout -s KILL 1 "$mm" train "$work/t/adapters.yaml" --out "$work/t/one" --checkpoints "$1" >/dev/null 2>&1 || true
+  rm -rf "$work/t/one"
+  "$mm" train "$work/t/adapters.yaml" --out "$work/t/one" --steps 12 --checkpoints "$1" >/dev/null 2>"$work/t/log" ||
+    "$mm" train "$work/t/adapters.yaml" --out "$work/t/one" --steps 12 --resume --checkpoints "$1" >/dev/null 2>"$work/t/log"
+  "$mm" train "$work/t/adapters.yaml" --out "$work/t/two" --resume --steps 24 --checkpoints "$1" >/dev/null 2>>"$work/t/log"
+  "$mm" bucket cp "$1/last.safetensors" "$work/t/back.safetensors" --require-sha256 >/dev/null 2>&1
+  cmp "$work/t/back.safetensors" "$work/t/two/last.safetensors"
+  python3 - "$work/t/whole/last.safetensors" "$work/t/back.safetensors" <<'END'
+import json, struct, sys
+def tensors(path):
+    data = open(path, "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in json.loads(data[8:8 + n]).items() if k != "__metadata__"}
+assert tensors(sys.argv[1]) == tensors(sys.argv[2]), "the continued run differs from the uninterrupted one"
+END
+  sed -n 's/.*saved .*last.safetensors of step \([0-9]*\) (\(.*\) sent)/step \1: \2/p' "$work/t/log" | paste -sd, | sed "s|^|$1: of $(stat -c %s "$work/t/back.safetensors") bytes were sent: |"
+  rm -rf "$work/t/one" "$work/t/two" "$work/t/back.safetensors"
+}
+
 if install github.com/versity/versitygw/cmd/versitygw@v1.8.0 versitygw; then
   mkdir -p "$work/s3/bucket"
   ROOT_ACCESS_KEY=id ROOT_SECRET_KEY=secretsecret "$bin/versitygw" --port 127.0.0.1:7070 posix "$work/s3" >"$work/versitygw.log" 2>&1 &
@@ -56,6 +94,7 @@ if install github.com/versity/versitygw/cmd/versitygw@v1.8.0 versitygw; then
   export AWS_ENDPOINT_URL=http://127.0.0.1:7070 AWS_ACCESS_KEY_ID=id AWS_SECRET_ACCESS_KEY=secretsecret AWS_REGION=us-east-1
   MM_BUCKETS_S3=bucket suite s3
   killed "0.4 0.8" s3://bucket/killed
+  deltas s3://bucket/run
 else
   echo "skipped: versitygw cannot be installed"
 fi
@@ -68,6 +107,7 @@ if install github.com/fsouza/fake-gcs-server@v1.56.1 fake-gcs-server; then
   export STORAGE_EMULATOR_HOST=http://127.0.0.1:4443
   MM_BUCKETS_GS=bucket suite gs
   killed "0.8 1.2" gs://bucket/killed
+  deltas gs://bucket/run
 else
   echo "skipped: fake-gcs-server cannot be installed"
 fi
@@ -82,6 +122,7 @@ if [ -e "$azurite" ]; then
   export AZURE_STORAGE_CONNECTION_STRING="AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1"
   MM_BUCKETS_AZURE=devstoreaccount1/container suite azure
   killed "0.8 1.2" azure://devstoreaccount1/container/killed
+  deltas azure://devstoreaccount1/container/run
 else
   echo "skipped: azurite cannot be installed"
 fi

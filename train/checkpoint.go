@@ -78,16 +78,63 @@ func (t *Trainer) write(path string, resumable bool) error {
 	h := Header{Version: checkpointVersion, Kind: state.Kind, Task: header, Step: t.step, Tokens: t.tokens,
 		Resumable: resumable, Since: t.since.Unreported, OptStep: opt.Step, OptSum: opt.Sum, Best: t.best,
 		Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds(), Trainable: t.trainable(), Frozen: t.seal.digests()}
-	tensors := sources(t.task.Tensors())
+	tensors := append(sources(t.task.Tensors()), state.Tensors...)
 	if resumable {
 		for _, s := range opt.Slots {
 			tensors = append(tensors, source(optimizerPrefix+s.Name, s.Data, len(s.Data)))
 		}
 	}
-	if err := writeCheckpoint(path, h, append(tensors, state.Tensors...)); err != nil {
+	moves := moving(h.Trainable)
+	for i, s := range tensors {
+		tensors[i].Rank = moves(s.Name)
+	}
+	if err := writeCheckpoint(path, h, tensors); err != nil {
 		return fmt.Errorf("saving checkpoint %s: %w", path, err)
 	}
 	return nil
+}
+
+// moving returns a function that ranks a tensor of a checkpoint: 0 if a step
+// leaves it as it is, otherwise 1. A checkpoint has the former first, but the
+// tokenizer last.
+func moving(trainable []string) func(name string) int {
+	set := map[string]bool{}
+	for _, name := range trainable {
+		set[name] = true
+	}
+	return func(name string) int {
+		if set[name] || strings.HasPrefix(name, optimizerPrefix) {
+			return 1
+		}
+		return 0
+	}
+}
+
+// Cuts returns the offsets at which a checkpoint of size bytes divides into its
+// header, the tensors that no step of its run changes and those that it does. A
+// checkpoint without the former is not divided.
+func Cuts(r io.ReaderAt, size int64) ([]int64, error) {
+	f, err := safetensors.Read(r, size)
+	if err != nil {
+		return nil, err
+	}
+	h, err := parseHeader(f.Metadata[metaKey])
+	if err != nil {
+		return nil, err
+	}
+	moves := moving(h.Trainable)
+	var cuts []int64
+	last, still := -1, false
+	for _, t := range f.Tensors {
+		if rank := moves(t.Name); t.Size > 0 && rank != last {
+			cuts, last = append(cuts, t.Offset), rank
+			still = still || rank == 0
+		}
+	}
+	if !still {
+		return nil, nil
+	}
+	return cuts, nil
 }
 
 // sources returns the tensors of a file.

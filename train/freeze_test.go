@@ -1,9 +1,11 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -201,6 +203,14 @@ func TestLoRARun(t *testing.T) {
 		t.Error(d)
 	}
 
+	one, two := divided(t, filepath.Join(dir, "tuned", LastFile)), divided(t, filepath.Join(dir, "again", LastFile))
+	if len(one) != 4 || len(two) != 4 || one[0] == two[0] || one[1] != two[1] || one[2] == two[2] || one[3] != two[3] {
+		t.Fatalf("checkpoints of two runs have %d and %d pieces, want four of which the second and fourth, the core and the tokenizer, are equal", len(one), len(two))
+	}
+	if frozen, all := len(one[1]), 4*base.Model().Config.Parameters(); frozen < all {
+		t.Errorf("the frozen piece has %d bytes, want at least the core's %d", frozen, all)
+	}
+
 	c, err := OpenLM(filepath.Join(dir, "tuned", LastFile))
 	if err != nil {
 		t.Fatal(err)
@@ -223,5 +233,32 @@ func TestLoRARun(t *testing.T) {
 	}
 	if math.Abs(adapted.Loss-merged.Loss) > 1e-5 {
 		t.Errorf("loss %v with adapters, %v merged", adapted.Loss, merged.Loss)
+	}
+}
+
+// divided returns the parts of a checkpoint between its cuts.
+func divided(t *testing.T, path string) (parts []string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cuts, err := Cuts(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := int64(0)
+	for _, cut := range append(cuts, int64(len(data))) {
+		parts, at = append(parts, string(data[at:cut])), cut
+	}
+	return parts
+}
+
+// Cuts refuses a file other than a checkpoint.
+func TestCutsRefuse(t *testing.T) {
+	for _, text := range []string{"", "short", strings.Repeat("x", 100)} {
+		if cuts, err := Cuts(strings.NewReader(text), int64(len(text))); err == nil {
+			t.Errorf("%q: got %v", text, cuts)
+		}
 	}
 }

@@ -35,7 +35,7 @@ func (p *program) mirrored(ctx context.Context, address, dir string, resume bool
 	if err != nil {
 		return nil, nil, err
 	}
-	m := bucket.NewMirror(ctx, b, place, bucket.MirrorOptions{Sessions: sessions, Report: func(text string) { p.say("%s", text) }})
+	m := bucket.NewMirror(ctx, b, place, bucket.MirrorOptions{Sessions: sessions, Cuts: train.Cuts, Report: func(text string) { p.say("%s", text) }})
 	finish := func() {
 		if failed := m.Close(); failed > 0 {
 			p.say("warning: %d copies to %s failed; the checkpoints are in %s", failed, place, dir)
