@@ -1,7 +1,7 @@
 """Exports models to the formats of other runtimes and compares them with ONNX Runtime.
 
-exports.py [FOLDER [MODEL.gguf…]]: the functions of catalog/ with their golden inputs, and random weights in the
-shapes of MobileNet, ResNet, ViT, SigLIP, Whisper's encoder and MiniLM, written by torch where it is installed. The tests
+exports.py [FOLDER [MODEL.gguf…]]: the functions of catalog/ with their golden inputs, models of
+scripts/fetch-models.sh (MM_MODELS_DIR), and random weights in the shapes of MobileNet, ResNet, ViT, SigLIP, Whisper's encoder and MiniLM, written by torch where it is installed. The tests
 of mm export each in every precision; exports_mobile.py runs the files with their vendors' software,
 and exports_language.py the core of catalog/ and the models named.
 """
@@ -33,6 +33,31 @@ def catalog(folder):
             continue
         shutil.copy(path, os.path.join(folder, name + ".onnx"))
         save(folder, name, {i.name: np.load(os.path.join(golden, i.name + ".npy")) for i in model.graph.input})
+
+
+PACKAGED = {
+    "ocr-cls": ("ocr/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}),
+    "ocr-det": ("ocr/ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 96, 160)}),
+    "ocr-rec": ("ocr/ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 160)}),
+    "silero-vad": ("vad/silero_vad_v5.onnx", {"input": (1, 512), "state": (2, 1, 128), "sr": 16000}),
+    "wake-mel": ("oww/melspectrogram.onnx", {"input": (1, 16000)}),
+    "wake-embedding": ("oww/embedding_model.onnx", {"input_1": (1, 76, 32, 1)}),
+}
+
+
+def packaged(folder, models):
+    """Models of scripts/fetch-models.sh."""
+    import onnx
+    numbers = np.random.default_rng(7)
+    for name, (file, shapes) in PACKAGED.items():
+        path = os.path.join(models, file)
+        if not os.path.exists(path):
+            print(f"skipped: {name}: {path} is missing")
+            continue
+        shutil.copy(path, os.path.join(folder, name + ".onnx"))
+        feeds = {k: numbers.standard_normal(v).astype(np.float32) if isinstance(v, tuple) else np.array(v) for k, v in shapes.items()}
+        assert set(feeds) == {i.name for i in onnx.load(path).graph.input}, name
+        save(folder, name, feeds)
 
 
 def convolutions():
@@ -121,6 +146,7 @@ def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="mm-exports-")
     os.makedirs(os.path.join(folder, "out"), exist_ok=True)
     catalog(folder)
+    packaged(folder, os.environ.get("MM_MODELS_DIR", os.path.join(ROOT, ".models")))
     try:
         random(folder)
     except ImportError as e:

@@ -48,7 +48,7 @@ type Lowered struct{ Form Form }
 
 // generation is part of every cache key. It changes when the output for an input
 // changes.
-const generation = 3
+const generation = 4
 
 // Tolerance returns the minimum cosine of an output with the weights in a
 // precision.

@@ -38,6 +38,10 @@ func Float16s(x []float32) (out []byte, ok bool) {
 	return out, ok
 }
 
+// smallest is the least normal float. Runtimes refuse scales below it; numbers of such
+// magnitudes become 0.
+const smallest = 0x1p-126
+
 // Int8s quantizes numbers symmetrically, with a scale for each index along an axis
 // of the shape.
 func Int8s(x []float32, shape []int, axis int) (out []byte, scales []float32) {
@@ -52,7 +56,7 @@ func Int8s(x []float32, shape []int, axis int) (out []byte, scales []float32) {
 		scales[c] = max(scales[c], float32(math.Abs(float64(v))))
 	}
 	for c := range scales {
-		if scales[c] /= 127; scales[c] == 0 {
+		if scales[c] /= 127; scales[c] < smallest {
 			scales[c] = 1
 		}
 	}
