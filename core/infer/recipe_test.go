@@ -202,3 +202,34 @@ func TestDeltaRules(t *testing.T) {
 		}
 	}
 }
+
+// TestProposingLayers: a file with a layer that proposes tokens computes the same
+// logits as one without.
+func TestProposingLayers(t *testing.T) {
+	for _, name := range []string{"qwen3next", "qwen35", "qwen35moe"} {
+		cfg := small(name)
+		weights := weightsOf(cfg, 1)
+		var logits [2][]float32
+		for i := range logits {
+			if cfg.Further = i; i == 1 {
+				weights[arch.Block(cfg.Layers)+"nextn.eh_proj.weight"] = Array{[]int{2, 3}, make([]float32, 6)}
+			}
+			m, err := Load(write(t, cfg, weights, matrices(tensor.F32)), Options{Threads: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			s, err := m.NewSession(SessionOptions{KV: "f32"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Feed(t.Context(), draw(20, cfg.Vocab)); err != nil {
+				t.Fatal(err)
+			}
+			logits[i] = slices.Clone(s.Logits())
+		}
+		if !slices.Equal(logits[0], logits[1]) {
+			t.Errorf("%s: the logits differ", name)
+		}
+	}
+}

@@ -95,6 +95,10 @@ type Shape struct {
 	// queries.
 	Cooling float32 `json:",omitempty"`
 
+	// Further is the number of layers after the last that propose tokens. They are
+	// not computed.
+	Further int `json:",omitempty"`
+
 	// Deep is the number of first layers to whose outputs further vectors of a
 	// position are added.
 	Deep int `json:",omitempty"`
@@ -125,6 +129,7 @@ func (s Shape) Check() error {
 	faults := []error{
 		checkArch(s.Arch),
 		within("context length", s.Context, 1, MaxContext), within("number of layers", s.Layers, 1, maxLayers),
+		within("number of layers that propose tokens", s.Further, 0, maxLayers-s.Layers),
 		within("embedding length", s.Width, 1, maxWidth), within("vocabulary size", s.Vocab, 1, maxVocab),
 	}
 	if s.attends() {

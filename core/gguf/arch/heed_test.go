@@ -3,6 +3,7 @@ package arch_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -230,6 +231,16 @@ func TestHeeded(t *testing.T) {
 		{"mamba2 without a state", "mamba2", key("mamba2.ssm.norm", true), "key mamba2.ssm.norm is true", nil},
 		{"layers of delta rules", "qwen3next", key("qwen3next.attention.recurrent_layers", []bool{true}), "key qwen3next.attention.recurrent_layers: got 1 entries, want 6", nil},
 		{"heads of delta rules", "qwen3next", key("qwen3next.ssm.group_count", uint32(3)), "4 heads in 3 groups cannot share", nil},
+		{"layers that propose tokens", "qwen35", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.Further = 1
+			return nil, []arch.Tensor{{Name: "blk.6.nextn.eh_proj.weight", Dims: []int{4, 2}}}
+		}, "", func(s arch.Shape) bool { return s.Layers == 6 && s.Further == 1 && len(s.Recurrent) == 6 }},
+		{"layers after the proposing ones", "qwen35", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.Further = 1
+			return nil, []arch.Tensor{{Name: "blk.7.nextn.eh_proj.weight", Dims: []int{4, 2}}}
+		}, "unexpected tensor blk.7.nextn.eh_proj.weight", nil},
+		{"only layers that propose tokens", "qwen35", key("qwen35.nextn_predict_layers", uint32(6)), "key qwen35.nextn_predict_layers: got 6, want fewer than the 6 layers", nil},
+		{"layers that propose tokens of llama", "llama", key("llama.nextn_predict_layers", uint32(1)), "key llama.nextn_predict_layers is 1", nil},
 		{"rotation of granite", "granitehybrid", key("granitehybrid.rope.scaling.finetuned", true), "", func(s arch.Shape) bool { return s.Unrotated == nil }},
 		{"short pattern", "gemma2", key("gemma2.attention.sliding_window_pattern", []bool{true}), "key gemma2.attention.sliding_window_pattern: got 1 entries, want 6", nil},
 		{"activation", "llama", key("llama.hidden_activation", "gelu"), "", func(s arch.Shape) bool { return s.Act() == arch.GELU }},
@@ -303,6 +314,21 @@ func TestRoundTrip(t *testing.T) {
 			if err := got.CheckTensors(without); err == nil || !strings.Contains(err.Error(), "tensor "+missing+" is missing") && !strings.Contains(missing, "attn_qkv") && !strings.Contains(missing, "ffn_gate") {
 				t.Errorf("%s without %s: %v", name, missing, err)
 			}
+		}
+	}
+}
+
+// TestExpertsAlone: files with experts in all layers may omit the width of others.
+func TestExpertsAlone(t *testing.T) {
+	for name, want := range map[string]string{"qwen35moe": "", "lfm2moe": "feed_forward_length"} {
+		s := plain(name)
+		meta := slices.DeleteFunc(s.Metadata(), func(kv gguf.KV) bool { return kv.Key == name+".feed_forward_length" })
+		got, err := read(file(t, meta, needed(s)))
+		switch {
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q in it", name, err, want)
+		case want == "" && (err != nil || got.Hidden != s.ExpertHidden):
+			t.Errorf("%s: width %d, %v", name, got.Hidden, err)
 		}
 	}
 }

@@ -14,7 +14,7 @@ func (s Shape) Metadata() []gguf.KV {
 	w := writer{arch: s.Arch, kvs: []gguf.KV{{Key: gguf.KeyArchitecture, Value: s.Arch}}}
 	w.put(gguf.KeyContextLength, uint32(s.Context))
 	w.put(gguf.KeyEmbeddingLength, uint32(s.Width))
-	w.put(gguf.KeyBlockCount, uint32(s.Layers))
+	w.put(gguf.KeyBlockCount, uint32(s.Layers+s.Further))
 	w.put(gguf.KeyFeedForward, uint32(s.Hidden))
 	w.put(gguf.KeyHeadCount, uint32(s.Heads))
 	w.keyHeads(s)

@@ -3,6 +3,7 @@ package arch
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"mm-abi.org/mm/core/gguf"
 )
@@ -144,7 +145,8 @@ func (r *reader) mixer(s *Shape, heads []uint32) {
 	switch {
 	case kind.delta() && r.has(keyRecurrent):
 		r.has(keyInterval) // repeats the pattern
-		s.Recurrent = r.pattern(keyRecurrent, s.Layers)
+		all := r.pattern(keyRecurrent, s.Layers+s.Further)
+		s.Recurrent = all[:min(s.Layers, len(all))]
 	case kind.delta():
 		s.Recurrent = lastOf(s.Layers, r.countOr(keyInterval, 4), false)
 	default:
@@ -198,7 +200,10 @@ func (w *writer) mixer(s Shape) {
 	w.put(keyScanHeads, uint32(m.Heads))
 	w.put(keyScanGroups, uint32(m.Groups))
 	if m.Delta {
-		w.put(keyRecurrent, s.Recurrent)
+		w.put(keyRecurrent, append(slices.Clone(s.Recurrent), make([]bool, s.Further)...))
+		if s.Further > 0 {
+			w.put(keyFurther, uint32(s.Further))
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ const (
 	keyLogitScale    gguf.ArchKey = "logit_scale"
 	keyAttnCap       gguf.ArchKey = "attn_logit_softcapping"
 	keySections      gguf.ArchKey = "rope.dimension_sections"
+	keyFurther       gguf.ArchKey = "nextn_predict_layers"
 	keyDeep          gguf.ArchKey = "n_deepstack_layers"
 	keyLogitCap      gguf.ArchKey = "final_logit_softcapping"
 )
@@ -68,11 +69,17 @@ func Read(f *gguf.File) (Shape, error) {
 	if r.err == nil && (s.Layers < 1 || s.Layers > maxLayers) {
 		r.fail(fmt.Errorf("bad number of layers: got %d, want 1 to %d", s.Layers, maxLayers))
 	}
+	if r.style.mixer.delta() {
+		if s.Further = r.countOr(keyFurther, 0); s.Further >= s.Layers {
+			r.fail(fmt.Errorf("key %s: got %d, want fewer than the %d layers", keyFurther.In(arch), s.Further, s.Layers))
+		}
+		s.Layers -= s.Further
+	}
 	if r.err != nil {
 		return Shape{}, r.err
 	}
 	s.Heads = r.perLayer(gguf.KeyHeadCount, s.Layers, -1)
-	s.Hidden = r.perLayer(gguf.KeyFeedForward, s.Layers, -1)
+	s.Hidden = r.hidden(s.Layers)
 	var keys []uint32
 	if r.style.mixer == noMixer || r.style.mixer == scanOnly || r.style.mixer.delta() {
 		s.KVHeads = r.perLayer(gguf.KeyHeadCountKV, s.Layers, s.Heads)
@@ -186,6 +193,16 @@ func (r *reader) perLayer(key gguf.ArchKey, layers, absent int) int {
 		}
 	}
 	return int(all[0])
+}
+
+// hidden returns the width of layers without experts, which files with experts in
+// all layers may omit.
+func (r *reader) hidden(layers int) int {
+	absent := -1
+	if r.style.must && !r.style.lead {
+		absent = r.countOr(keyExpertHidden, -1)
+	}
+	return r.perLayer(gguf.KeyFeedForward, layers, absent)
 }
 
 // headDim returns the size of a head, on which keys and values must agree.

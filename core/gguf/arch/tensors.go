@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -236,11 +237,18 @@ func (s Shape) CheckTensors(names []string) error {
 		}
 	}
 	for _, n := range names {
-		if have[n] && !faults.full() {
+		if have[n] && !faults.full() && !s.beyond(n) {
 			faults.add("unexpected tensor %s for architecture %s: ignoring it would change the result", n, s.Arch)
 		}
 	}
 	return faults.join()
+}
+
+// beyond reports whether a tensor belongs to a layer that proposes tokens.
+func (s Shape) beyond(name string) bool {
+	number, _, layer := strings.Cut(strings.TrimPrefix(name, "blk."), ".")
+	i, err := strconv.Atoi(number)
+	return layer && err == nil && strings.HasPrefix(name, "blk.") && i >= s.Layers && i < s.Layers+s.Further
 }
 
 // same reports whether dims equals want, ignoring trailing ones.
