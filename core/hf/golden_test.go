@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"maps"
 	"math"
@@ -224,6 +225,16 @@ func TestGoldenRefused(t *testing.T) {
 		{"granitehybrid", "mamba_d_head", "8", "key mamba_d_head: got 8, want 16"},
 		{"granitehybrid", "position_embedding_type", `"alibi"`, `key position_embedding_type: got "alibi", want rope or none`},
 		{"granitehybrid", "num_local_experts", "1025", "bad number of experts: got 1025"},
+		{"qwen3next", "linear_num_key_heads", "3", "4 heads in 3 groups cannot share"},
+		{"qwen3next", "linear_num_key_heads", "0", "bad number of groups of the state space: got 0"},
+		{"qwen3next", "linear_key_head_dim", "8", "shape mismatch for tensor model.layers.0.linear_attn.in_proj_qkvz.weight"},
+		{"qwen3next", "layer_types", `["linear_attention", "recall", "linear_attention", "full_attention"]`, `key layer_types: unsupported "recall", want full_attention or linear_attention`},
+		{"qwen3next", "mlp_only_layers", "[1]", "key mlp_only_layers: got [1], want []"},
+		{"qwen3next", "decoder_sparse_step", "2", "key decoder_sparse_step: got 2, want 1"},
+		{"qwen3next", "attention_bias", "true", "key attention_bias: got true, want false"},
+		{"qwen35", "attn_output_gate", "false", "key attn_output_gate: got false, want true"},
+		{"qwen35", "linear_value_head_dim", "48", "shape mismatch for tensor model.layers.0.linear_attn.in_proj_qkv.weight"},
+		{"qwen35moe", "shared_expert_intermediate_size", "0", "bad shared expert feed forward length: got 0"},
 		{"deepseek2", "first_k_dense_replace", "9", "bad number of layers without experts: got 9"},
 	} {
 		g := readGolden(t, filepath.Join("testdata", "golden", c.model+".json"))
@@ -274,4 +285,79 @@ func formula(name string, shape []int, offset, scale float64) safetensors.Bytes 
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
 	}
 	return out
+}
+
+// TestExpertsTogether: experts in one tensor, under the names of the half of a multimodal
+// model, become the same file as experts with a tensor each in a model without vision.
+func TestExpertsTogether(t *testing.T) {
+	g := readGolden(t, filepath.Join("testdata", "golden", "qwen35moe.json"))
+	dir := g.folder(t)
+	f, err := safetensors.Open(filepath.Join(dir, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var tensors []safetensors.Source
+	together := map[string][]safetensors.Tensor{}
+	add := func(name string, shape []int, parts ...safetensors.Tensor) {
+		var data []byte
+		for _, p := range parts {
+			data = append(data, p.Data...)
+		}
+		tensors = append(tensors, safetensors.Source{Name: name, DType: safetensors.F32, Shape: shape, Data: safetensors.Bytes(data)})
+	}
+	experts := 0
+	for _, x := range f.Tensors {
+		name := strings.Replace(x.Name, "model.", "model.language_model.", 1)
+		if layer, _, ok := strings.Cut(name, ".mlp.experts."); ok {
+			together[layer] = nil
+			experts++
+		} else {
+			add(name, x.Shape, x)
+		}
+	}
+	experts /= 3 * len(together)
+	for _, layer := range slices.Sorted(maps.Keys(together)) {
+		var up, down []safetensors.Tensor
+		for e := range experts {
+			for _, part := range []string{"gate_proj", "up_proj", "down_proj"} {
+				x, ok := f.Tensor(fmt.Sprintf("%s.mlp.experts.%d.%s.weight", strings.Replace(layer, "model.language_model.", "model.", 1), e, part))
+				switch {
+				case !ok:
+					t.Fatalf("no %s of expert %d in %s", part, e, layer)
+				case part == "down_proj":
+					down = append(down, x)
+				default:
+					up = append(up, x)
+				}
+			}
+		}
+		hidden, width := up[0].Shape[0], up[0].Shape[1]
+		add(layer+".mlp.experts.gate_up_proj", []int{experts, 2 * hidden, width}, up...)
+		add(layer+".mlp.experts.down_proj", []int{experts, width, hidden}, down...)
+	}
+	slices.SortFunc(tensors, func(a, b safetensors.Source) int { return strings.Compare(a.Name, b.Name) })
+	var weights bytes.Buffer
+	if _, err := safetensors.Write(&weights, nil, tensors); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	other := t.TempDir()
+	if err := errors.Join(err, os.WriteFile(filepath.Join(other, "config.json"), config, 0o644),
+		os.WriteFile(filepath.Join(other, "model.safetensors"), weights.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	var files [2][]byte
+	for i, folder := range []string{dir, other} {
+		path := filepath.Join(t.TempDir(), "model.gguf")
+		if _, err := hf.Convert(t.Context(), folder, path, hf.Options{Name: "model"}); err != nil {
+			t.Fatal(err)
+		}
+		if files[i], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(files[0], files[1]) {
+		t.Error("the files differ")
+	}
 }

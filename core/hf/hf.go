@@ -112,7 +112,7 @@ func (m *Model) open(dir string, opt Options) error {
 	if m.Shape, err = r.read(opt.Ignore); err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
-	if m.sources, err = w.sources(m.Shape, f, r.extra); err != nil {
+	if m.sources, err = w.sources(m.Shape, r.family, r.extra); err != nil {
 		return err
 	}
 	m.embedding, m.tiedOutput = f.names.of[arch.TokenEmbedding], w.dropped

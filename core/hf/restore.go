@@ -211,15 +211,23 @@ func (r *restorer) restore(s *source, t gguf.Tensor) error {
 		if err := s.revert(numbers, from, t.Type); err != nil {
 			return err
 		}
-		if g, ok := r.exact.Tensor(p.Name); ok && len(g.Data) == len(numbers) && t.Type == s.to && bytes.Equal(s.convert(g.Data), from) {
-			numbers = g.Data // unchanged since the conversion
+		if g, ok := r.exact.Tensor(p.Name); ok && len(g.Data) == len(numbers) && t.Type == s.to && s.matches(g.Data, from) {
+			copy(data, g.Data) // unchanged since the conversion
+		} else {
+			s.scatter(data, numbers, size)
 		}
-		s.scatter(data, numbers, size)
 		if _, err := r.files[p.Name].WriteAt(data, p.Offset); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// matches reports whether a part becomes these rows of the GGUF file.
+func (s *source) matches(part, rows []byte) bool {
+	var b bytes.Buffer
+	_, err := s.write(&b, part)
+	return err == nil && bytes.Equal(b.Bytes(), rows)
 }
 
 // revert converts numbers of the GGUF file to the type of the parts.
@@ -254,7 +262,13 @@ func (s *source) scatter(part, rows []byte, size int) {
 		if s.order != nil {
 			at = s.order(i)
 		}
-		copy(part[at*s.cols*size:], row)
+		if s.across == nil {
+			copy(part[at*s.cols*size:], row)
+			continue
+		}
+		for c := range s.cols {
+			copy(part[(at*s.cols+s.across(c))*size:][:size], row[c*size:])
+		}
 	}
 }
 

@@ -64,7 +64,7 @@ func (r *shapeReader) base() float64 {
 
 func (r *shapeReader) part() float64 {
 	switch r.s.Arch {
-	case "stablelm", "gptneox":
+	case "stablelm", "gptneox", "qwen3next", "qwen35", "qwen35moe":
 		return 0.25
 	case "phi2", "glm4":
 		return 0.5
@@ -81,21 +81,24 @@ func (r *shapeReader) take(o *config, what string) {
 // sections reads the pairs that rotate by frame, row and column, of an
 // architecture that has them.
 func (r *shapeReader) sections(o *config) {
-	if r.s.Arch != "qwen2vl" && r.s.Arch != "qwen3vl" {
+	var v []int
+	switch r.s.Arch {
+	case "qwen2vl":
+		v = []int{16, 24, 24}
+	case "qwen3vl":
+		v = []int{24, 20, 20}
+	case "qwen35", "qwen35moe":
+		v = []int{11, 11, 10}
+	default:
 		return
 	}
-	var v []int
-	if !o.get("mrope_section", &v) {
-		if v = []int{24, 20, 20}; r.s.Arch == "qwen2vl" {
-			v = []int{16, 24, 24}
-		}
-	}
+	o.get("mrope_section", &v)
 	if len(v) != 3 {
 		r.fail("key mrope_section: got %d numbers, want 3", len(v))
 		return
 	}
 	r.s.Rope.Sections = [3]int(v)
-	r.s.Rope.Interleaved = r.s.Arch == "qwen3vl"
+	r.s.Rope.Interleaved = r.s.Arch != "qwen2vl"
 	o.must("mrope_interleaved", r.s.Rope.Interleaved)
 }
 

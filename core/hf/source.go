@@ -23,6 +23,7 @@ type source struct {
 	step       int  // from a row to the next
 	width      int
 	order      func(i int) int // row i comes from this row of its part; if nil, i
+	across     func(i int) int // column i comes from this one; if nil, i
 	plus       float32         // added to each number
 	logs       bool            // numbers are logarithms of negated ones
 }
@@ -76,7 +77,7 @@ func (s *source) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (s *source) write(w io.Writer, data []byte) (int64, error) {
-	if s.to == s.from && s.order == nil && !s.transpose && !s.computes() {
+	if s.to == s.from && s.order == nil && s.across == nil && !s.transpose && !s.computes() {
 		n, err := w.Write(data)
 		return int64(n), err
 	}
@@ -95,7 +96,7 @@ func (s *source) write(w io.Writer, data []byte) (int64, error) {
 				if s.order != nil {
 					from = s.order(r)
 				}
-				raw = append(raw, data[from*s.cols*size:(from+1)*s.cols*size]...)
+				raw = s.row(raw, data[from*s.cols*size:(from+1)*s.cols*size], size)
 			}
 		}
 		m, err := w.Write(s.convert(raw))
@@ -105,6 +106,18 @@ func (s *source) write(w io.Writer, data []byte) (int64, error) {
 		}
 	}
 	return written, nil
+}
+
+// row appends a row of a part.
+func (s *source) row(dst, row []byte, size int) []byte {
+	if s.across == nil {
+		return append(dst, row...)
+	}
+	for c := range s.cols {
+		from := s.across(c)
+		dst = append(dst, row[from*size:(from+1)*size]...)
+	}
+	return dst
 }
 
 // columns gathers the columns i to i+n of data as rows.

@@ -27,6 +27,8 @@ type names struct {
 	mixed map[string]bool
 	// halves lists the matrices that are one half of another's rows.
 	halves map[string]half
+	// order lists the matrices ordered by the heads of a delta rule.
+	order map[string]headOrder
 	// heads lists the matrices of each head, stored with others as rows of one.
 	heads map[string]bool
 }
@@ -166,7 +168,7 @@ func buffer(name string) bool {
 func beyond(name string, layers int) bool {
 	var n int
 	_, err := fmt.Sscanf(name, "model.layers.%d.", &n)
-	return err == nil && n >= layers
+	return err == nil && n >= layers || strings.HasPrefix(name, "mtp.")
 }
 
 // builder converts GGUF's tensors to sources.
@@ -271,6 +273,9 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 		src.take(h)
 		want[0] *= 2
 	}
+	if o := b.family.names.order[src.part]; o != 0 {
+		want[0] = src.byHeads(o, b.shape.Mixer, b.shape.Width)
+	}
 	if src.transpose = b.family.names.columns[src.part] && len(want) == 2; src.transpose {
 		slices.Reverse(want)
 	}
@@ -296,7 +301,7 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	if quant.Single(t.Name, len(t.Dims)) {
 		src.to = tensor.F32
 	}
-	if norm && b.family.plus {
+	if norm && b.family.plus && src.part != "ssm_norm" {
 		src.plus = 1
 	}
 	src.logs = src.part == "ssm_a"

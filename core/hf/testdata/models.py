@@ -45,6 +45,8 @@ mamba = dict(vocab_size=V, hidden_size=64, num_hidden_layers=4, num_heads=8, hea
 granite = dict(**base, shared_intermediate_size=80, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=4.0,
                mamba_n_heads=8, mamba_n_groups=2, mamba_d_state=16, mamba_chunk_size=64)
 
+delta = dict(**{k: v for k, v in base.items() if k != "intermediate_size"}, head_dim=32, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, shared_expert_intermediate_size=48)
+
 # name: configuration, lengths of the texts, contexts of the engine
 models = {
     "llama": (T.LlamaConfig(**base), [40, 600], 1024),
@@ -80,6 +82,16 @@ models = {
     "stablelm-parallel": (T.StableLmConfig(**base, use_parallel_residual=True, qk_layernorm=True), [300], 1024),
     "qwen2moe": (T.Qwen2MoeConfig(**base, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=64, shared_expert_intermediate_size=128), [40, 300], 1024),
     "qwen2moe-norm": (T.Qwen2MoeConfig(**base, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=32, norm_topk_prob=True), [300], 1024),
+    "qwen3next": (T.Qwen3NextConfig(**delta, linear_num_value_heads=4, linear_num_key_heads=2, linear_value_head_dim=16, linear_key_head_dim=16), [40, 600], 1024),
+    "qwen3next-wide": (T.Qwen3NextConfig(**{**delta, "norm_topk_prob": False}, linear_num_value_heads=3, linear_num_key_heads=3, linear_value_head_dim=32, linear_key_head_dim=16, linear_conv_kernel_dim=3,
+        layer_types=["full_attention", "linear_attention", "linear_attention", "full_attention"]), [300], 1024),
+    "qwen35": (T.Qwen3_5TextConfig(**base, head_dim=32, linear_num_value_heads=6, linear_num_key_heads=2, linear_value_head_dim=24, linear_key_head_dim=16,
+        rope_parameters=rope("default", partial_rotary_factor=0.5, mrope_section=[4, 2, 2])), [40, 600], 1024),
+    "qwen35-equal": (T.Qwen3_5TextConfig(**base, head_dim=128, linear_num_value_heads=3, linear_num_key_heads=3, linear_value_head_dim=16, linear_key_head_dim=32, linear_conv_kernel_dim=3,
+        layer_types=["full_attention", "linear_attention", "linear_attention", "full_attention"], tie_word_embeddings=True,
+        rope_parameters=rope("default", partial_rotary_factor=0.5)), [300], 1024),
+    "qwen35moe": (T.Qwen3_5MoeTextConfig(**delta, linear_num_value_heads=4, linear_num_key_heads=2, linear_value_head_dim=16, linear_key_head_dim=16,
+        rope_parameters=rope("default", partial_rotary_factor=0.5, mrope_section=[4, 2, 2])), [40, 600], 1024),
     "olmoe": (T.OlmoeConfig(**base, num_experts=8, num_experts_per_tok=3), [300], 1024),
     "granitemoe": (T.GraniteMoeConfig(**base, num_local_experts=8, num_experts_per_tok=3, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=4.0), [300], 1024),
     "gptoss": (T.GptOssConfig(**base, head_dim=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=48), [40, 600], 1024),
@@ -242,7 +254,7 @@ def main(out, only):
             file = f"{name}.{n}.f32"
             logits.astype("<f4").tofile(os.path.join(out, file))
             greedy, text = [], list(ids)
-            for _ in range(16):
+            for _ in range(32 if name.startswith(("qwen3next", "qwen35")) else 16):
                 with torch.no_grad():
                     row = model(torch.tensor([text]), use_cache=False).logits[0, -1]
                 greedy.append(int(row.argmax()))
