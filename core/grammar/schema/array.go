@@ -125,27 +125,19 @@ func (c *compiler) repeat(from, to int32, r rest, one func(from, next int32)) {
 	c.b.Empty(body, first)
 }
 
-// distinct adds distinct items: values of an enum in its order, or strings of
-// an infinite language.
+// distinct adds distinct items: values of a finite set in its order, or strings of an
+// infinite language.
 func (c *compiler) distinct(a alternative, prefix int, least, most int32, from, to int32) {
 	alts := c.expand(a.item(c, 0))
-	if prefix > 0 || len(alts) != 1 {
-		c.fault(c.of(a), "uniqueItems", "unsupported: items must be values of one enum, or strings")
-		return
-	}
-	item := alts[0]
-	if list, _, ok := item.fixed(); ok {
-		var texts []string
-		for _, v := range c.accepted(item, list) {
-			texts = append(texts, c.write(v))
-		}
+	if texts, ok := c.finite(alts); ok && prefix == 0 {
 		c.choose(c.of(a), texts, least, most, from, to)
 		return
 	}
-	if item.meant() != text || len(item.nots) > 0 {
-		c.fault(c.of(a), "uniqueItems", "unsupported: items must be values of one enum, or strings")
+	if prefix > 0 || len(alts) != 1 || alts[0].meant() != text || len(alts[0].nots) > 0 {
+		c.fault(c.of(a), "uniqueItems", "unsupported: items must be strings, or values of an enum, booleans, null and integers of at most %d values", maxPrefix)
 		return
 	}
+	item := alts[0]
 	shortest, longest := item.count(ofText)
 	d, err := c.language(item, shortest, longest)
 	if err != nil {

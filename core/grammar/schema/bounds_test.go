@@ -35,6 +35,15 @@ func TestBounds(t *testing.T) {
 		{`{"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true,"minItems":1,"maxItems":2}`, `![]|[1]|[2,3]|![1,2,3]|![2,2]`},
 		{`{"type":"array","items":{"enum":[1,1,2]},"uniqueItems":true}`, `[]|[1]|[1,2]|![1,1]`},
 		{`{"type":"array","items":{"type":"string"},"uniqueItems":true,"minItems":2,"maxItems":2}`, `!["a"]|["a","b"]|!["a","a"]|!["a","b","c"]`},
+		{`{"type":"array","items":{"enum":[1,1.0,10e-1,2]},"uniqueItems":true}`, `[]|[1]|[1,2]|![1,1.0]|![1.0]|![1,1]`},
+		{`{"type":"array","items":{"enum":[{"a":1,"b":[2]},{"b":[2.0],"a":1},{"a":1}]},"uniqueItems":true}`, `[{"a":1,"b":[2]},{"a":1}]|![{"a":1,"b":[2]},{"b":[2.0],"a":1}]`},
+		{`{"type":"array","items":{"type":"integer","minimum":-1,"maximum":2},"uniqueItems":true}`, `[]|[-1]|[-1,0,1,2]|[0,2]|![2,0]|![0,0]|![3]|![-2]|![-0]|![1.0]`},
+		{`{"type":"array","items":{"type":"integer","exclusiveMinimum":0.5,"exclusiveMaximum":4},"uniqueItems":true,"minItems":2}`, `[1,2,3]|[1,3]|![1]|![0,1]|![3,4]`},
+		{`{"type":"array","items":{"type":"integer","minimum":1,"maximum":10,"multipleOf":4},"uniqueItems":true}`, `[4]|[4,8]|![1]|![8,8]`},
+		{`{"type":"array","items":{"type":"integer","minimum":1,"maximum":4,"not":{"enum":[2,3.0]}},"uniqueItems":true}`, `[1,4]|[4]|![1,2]|![3]`},
+		{`{"type":"array","items":{"type":"boolean"},"uniqueItems":true}`, `[]|[true]|[false,true]|![true,true]|![false,false]`},
+		{`{"type":"array","items":{"type":["boolean","null"]},"uniqueItems":true,"minItems":3}`, `[null,false,true]|![null,false]`},
+		{`{"type":"array","items":{"anyOf":[{"enum":["a",1]},{"type":"integer","minimum":0,"maximum":2},{"type":"null"}]},"uniqueItems":true}`, `["a",1,0,2,null]|["a",null]|[0]|![1,1]|!["a","a"]`},
 		{`{"type":"array","items":{"const":1},"uniqueItems":true,"maxItems":1}`, `[]|[1]|![1,1]`},
 		{`{"allOf":[{"type":"array","items":{"const":1},"minItems":1,"maxItems":4},{"minItems":2,"maxItems":2}]}`, `![1]|[1,1]|![1,1,1]`},
 		// Strings without others.
@@ -191,6 +200,9 @@ func TestLimits(t *testing.T) {
 		{"maxBytes", maxBytes, func(n int) string { return `true` + strings.Repeat(" ", n-4) }, "schema too large"},
 		{"maxDepth", maxDepth, func(n int) string { return `{"const":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}` }, "a depth of 128"},
 		{"maxValues", maxValues, func(n int) string { return `{"type":"array","default":[` + repeated("0", n-3) + `]}` }, "65536 values"},
+		{"maxPrefix of distinct integers", maxPrefix, func(n int) string {
+			return fmt.Sprintf(`{"type":"array","items":{"type":"integer","minimum":1,"maximum":%d},"uniqueItems":true}`, n)
+		}, "of at most 1000 values"},
 		{"maxPrefix", maxPrefix, func(n int) string { return `{"type":"array","prefixItems":[` + repeated(`{"const":1}`, n) + `]}` }, "more than 1000 items"},
 		{"maxAlternatives", maxAlternatives, anyOf, "more than 256 alternatives"},
 		{"maxWords", maxWords, words, "more than 64"},
