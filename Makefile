@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: stress web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
 
 all: check test
 
@@ -76,6 +76,11 @@ clients:
 soak-serve:
 	$(GO) build -o bin/mm ./cmd/mm
 	python3 scripts/soak.py bin/mm $(or $(MODEL),catalog/core-llm) $(or $(MINUTES),3)
+
+# Sessions of a model with limited memory in random orders, each against its text alone:
+# make stress [SEEDS=100]
+stress:
+	MM_STRESS=$(or $(SEEDS),100) $(GO) test -count=1 -timeout=60m -v -run=TestStress ./core/infer
 
 # Schemathesis against the document of mm serve (SCHEMATHESIS names the program): make openapi
 # [EXAMPLES=100]

@@ -47,12 +47,14 @@ type reading struct {
 	rows   int     // positions of in
 	read   int     // rows that passed
 
-	ctx   context.Context
-	wake  chan bool // receives true to lead, false when done
-	begun bool
-	again int     // positions of the session that are computed again
-	pause int     // rows after which the state is marked; 0: none
-	text  []int32 // of the session and the inputs; nil: not compared
+	ctx    context.Context
+	all    []*reading // of the call
+	wake   chan bool  // receives true to lead, false when done
+	begun  bool
+	again  int     // positions of the session that are computed again
+	handed int     // rows of in up to which each has the logits
+	pause  int     // rows after which the state is marked; 0: none
+	text   []int32 // of the session and the inputs; nil: not compared
 	// The reading that computes the beginning of the text until a position.
 	number, after uint64
 	until         int
@@ -132,10 +134,11 @@ func (r *reading) take(p *span, row int) int {
 	for i := range p.keep {
 		logits := s.m.work.logits.row(row+i, s.m.cfg.Vocab)
 		at := r.read - p.keep + i
-		if r.each != nil {
-			r.each(at-r.again, logits)
+		if at -= r.again; r.each != nil && at >= r.handed { // not again, after a preemption
+			r.each(at, logits)
+			r.handed = at + 1
 		}
-		if at == r.rows-1 {
+		if at == r.rows-r.again-1 {
 			s.logits, s.valid = append(s.logits[:0], logits...), true
 		}
 	}

@@ -26,19 +26,27 @@ func (m *Model) fit(r *reading) (bool, error) {
 	if all := kvChunks(r.before+r.rows)*size + s.state.most(); all > m.kvLimit {
 		return false, fmt.Errorf("%w: %d positions take %d bytes, limit %d", ErrMemory, r.before+r.rows, all, m.kvLimit)
 	}
-	need := s.cache.missing(s.Len(), r.before+r.rows) * size
+	from := s.Len()
+	if s.state.size > 0 && r.read == 0 {
+		from = s.state.nearest(r.before).at // see settle
+	}
+	need := s.cache.missing(from, r.before+r.rows) * size
 	if s.state.now == nil {
 		need += s.state.most()
 	}
-	for need > 0 && m.kvUsed(s)+need > m.kvLimit {
+	var victims []*Session
+	for need > 0 && m.kvUsed(s, victims...)+need > m.kvLimit {
 		if len(m.prefixes.all) > 0 {
 			m.prefixes.all = slices.Delete(m.prefixes.all, 0, 1)
 			continue
 		}
-		v := m.victim(s)
+		v := m.victim(s, victims)
 		if v == nil {
-			return false, nil
+			return false, nil // all of them would not suffice: they continue
 		}
+		victims = append(victims, v)
+	}
+	for _, v := range victims {
 		m.preempt(v)
 	}
 	m.hold(s)
@@ -60,8 +68,12 @@ func (m *Model) hold(s *Session) {
 	}
 }
 
-// spare makes room for further contents of s by dropping kept prefixes.
-func (m *Model) spare(s *Session, need int) error {
+// spare makes room for a snapshot of a number of chunks in s by dropping kept prefixes.
+func (m *Model) spare(s *Session, chunks int) error {
+	need := chunks * s.cache.ChunkBytes()
+	if s.state.now == nil {
+		need += s.state.most()
+	}
 	for m.kvLimit > 0 && m.kvUsed(s)+need > m.kvLimit {
 		if len(m.prefixes.all) == 0 {
 			return fmt.Errorf("%w: a snapshot takes %d bytes, limit %d", ErrMemory, need, m.kvLimit)
@@ -71,9 +83,9 @@ func (m *Model) spare(s *Session, need int) error {
 	return nil
 }
 
-// kvUsed returns the memory of the keys and values of all sessions, also of s if
-// not nil, and of prefixes.
-func (m *Model) kvUsed(s *Session) int {
+// kvUsed returns the memory of the keys and values of prefixes and of all sessions but
+// some, also of s if not nil.
+func (m *Model) kvUsed(s *Session, but ...*Session) int {
 	n, seen := 0, map[*byte]bool{}
 	count := func(chunks [][]byte) {
 		for _, c := range chunks {
@@ -84,6 +96,9 @@ func (m *Model) kvUsed(s *Session) int {
 		}
 	}
 	for _, h := range m.holders {
+		if slices.Contains(but, h) {
+			continue
+		}
 		h.hold.Lock()
 		count(h.cache.chunks)
 		h.hold.Unlock()
@@ -101,11 +116,11 @@ func (m *Model) kvUsed(s *Session) int {
 	return n
 }
 
-// victim returns the session whose keys and values s may replace: the first that
-// is idle, or the last that began after s, or nil.
-func (m *Model) victim(s *Session) *Session {
+// victim returns a session whose keys and values s may replace, apart from some: the first
+// that is idle, or the last that began after s, or nil.
+func (m *Model) victim(s *Session, but []*Session) *Session {
 	for _, v := range m.holders {
-		if v != s && !v.fixed && v.users.Load() == 0 {
+		if v != s && !v.fixed && v.users.Load() == 0 && !slices.Contains(but, v) {
 			return v
 		}
 	}
@@ -113,7 +128,7 @@ func (m *Model) victim(s *Session) *Session {
 		if s.admitted == 0 || v.admitted <= s.admitted {
 			break
 		}
-		if !v.fixed {
+		if !v.fixed && !slices.Contains(but, v) {
 			return v
 		}
 	}
@@ -121,13 +136,16 @@ func (m *Model) victim(s *Session) *Session {
 }
 
 // stuck reports whether no session will free memory for pending readings: all
-// that hold any are idle, or wait too.
+// that hold any are idle, or wait too, perhaps for others of their call.
 func (m *Model) stuck(pending []*reading) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !slices.ContainsFunc(m.holders, func(h *Session) bool {
-		return h.users.Load() > 0 && !slices.ContainsFunc(pending, func(r *reading) bool { return r.s == h })
-	})
+	waits := func(h *Session) bool {
+		return slices.ContainsFunc(pending, func(r *reading) bool {
+			return slices.ContainsFunc(r.all, func(o *reading) bool { return o.s == h })
+		})
+	}
+	return !slices.ContainsFunc(m.holders, func(h *Session) bool { return h.users.Load() > 0 && !waits(h) })
 }
 
 // preempt frees the keys and values of a session, which are computed again when
@@ -158,25 +176,23 @@ func (r *reading) redo(from int) {
 	}
 	r.before, r.read, r.to, r.begun = from, 0, 0, false
 	s.tokens = s.tokens[:from]
-	if s.keepHidden {
-		s.unseen = min(s.unseen, from)
-		s.hidden = s.hidden[:(from-s.unseen)*s.m.cfg.Width]
-	}
+	s.cutHidden(from)
 }
 
 // undo restores the positions that the session had before a reading.
 func (r *reading) undo() {
 	s := r.s
-	if r.again == 0 {
-		s.cut(r.before)
-		return
-	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	tokens := r.in[0].Tokens
 	s.cut(r.before)
-	s.tokens = append(s.tokens, tokens...)
-	s.lost = s.state.size == 0 || r.before == 0 && s.state.now == nil
+	s.fixed = s.keepHidden || s.observer != nil || len(s.blocks) > 0 || slices.Contains(s.tokens, vector)
+	if r.again == 0 {
+		return
+	}
+	s.tokens = append(s.tokens, r.in[0].Tokens...)
+	if s.lost = s.state.size == 0 || r.before == 0 && s.state.now == nil; s.lost {
+		s.m.holders = slices.DeleteFunc(s.m.holders, func(h *Session) bool { return h == s })
+	}
 }
 
 // restore computes the positions of a session again if they were preempted.

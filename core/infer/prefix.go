@@ -96,6 +96,15 @@ func (p *prefixes) keep(s *Session, n int) {
 	}
 }
 
+// keep adds the first n positions of a session to the kept texts, of which the oldest make
+// room for its state.
+func (m *Model) keep(s *Session, n int) {
+	m.prefixes.keep(s, n)
+	for m.kvLimit > 0 && len(m.prefixes.all) > 0 && m.kvUsed(nil) > m.kvLimit {
+		m.prefixes.all = slices.Delete(m.prefixes.all, 0, 1)
+	}
+}
+
 // bytes returns the memory of all texts.
 func (p *prefixes) bytes() int {
 	n, seen := 0, map[*byte]bool{}
@@ -134,7 +143,7 @@ func (s *Session) Close() {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if !s.m.closed && !s.lost {
-		s.m.prefixes.keep(s, len(s.tokens))
+		s.m.keep(s, len(s.tokens))
 	}
 	s.cache.Release(0)
 	s.state.drop()

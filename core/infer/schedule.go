@@ -123,7 +123,7 @@ func (m *Model) read(ctx context.Context, all []*reading, wake chan bool) (err e
 	q.mu.Lock()
 	for _, r := range all {
 		q.count++
-		r.ctx, r.wake, r.number = ctx, wake, q.count
+		r.ctx, r.all, r.wake, r.number = ctx, all, wake, q.count
 		q.turn(r.s, asking)
 	}
 	q.pending = append(q.pending, all...)
@@ -286,7 +286,7 @@ func (m *Model) pass(pending []*reading, streams int) bool {
 		row += p.take(&m.spans[i], row)
 		p.passed()
 		if p.done = p.read == p.rows; p.done && !p.stream() && p.text != nil {
-			m.prefixes.keep(p.s, len(p.text))
+			m.keep(p.s, len(p.text))
 		}
 	}
 	return true

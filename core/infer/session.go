@@ -237,24 +237,30 @@ func (s *Session) cut(n int) {
 	s.cache.Release(n)
 	s.hold.Unlock()
 	s.valid = false
+	s.cutHidden(n)
+}
+
+// cutHidden discards the hidden states from position n on, of which there may be none.
+func (s *Session) cutHidden(n int) {
 	s.unseen = min(s.unseen, n)
 	if s.keepHidden {
-		s.hidden = s.hidden[:(n-s.unseen)*s.m.cfg.Width]
+		s.hidden = s.hidden[:min(len(s.hidden), (n-s.unseen)*s.m.cfg.Width)]
 	}
 }
 
 // Hidden returns the states after the output norm of the positions from ≤ i <
 // to, (to-from) × C, the input of the output matrix. The session must retain
 // them and have computed them: positions of a snapshot have none. The slice is
-// a copy.
+// a copy. If a model has states, a feed that fails may discard those that it computes again;
+// the next feed computes them.
 func (s *Session) Hidden(from, to int) ([]float32, error) {
 	if !s.keepHidden {
 		return nil, errors.New("session does not retain hidden states")
 	}
-	if from < s.unseen || to < from || to > len(s.tokens) {
-		return nil, fmt.Errorf("hidden states %d to %d out of range: have %d to %d", from, to, s.unseen, len(s.tokens))
-	}
 	c := s.m.cfg.Width
+	if end := s.unseen + len(s.hidden)/c; from < s.unseen || to < from || to > end {
+		return nil, fmt.Errorf("hidden states %d to %d out of range: have %d to %d", from, to, s.unseen, end)
+	}
 	return slices.Clone(s.hidden[(from-s.unseen)*c : (to-s.unseen)*c]), nil
 }
 

@@ -189,7 +189,7 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	if err := s.m.spare(s, len(chunks)*s.cache.ChunkBytes()+4*len(state)); err != nil {
+	if err := s.m.spare(s, len(chunks)); err != nil {
 		return err
 	}
 	if err := s.cache.Adopt(chunks); err != nil {
@@ -202,7 +202,7 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 	s.hidden, s.unseen = s.hidden[:0], len(tokens)
 	s.logits = append(s.logits[:0], logits...)
 	if s.m.hold(s); !s.keepHidden { // texts that begin the same share it from now on
-		s.m.prefixes.keep(s, n)
+		s.m.keep(s, n)
 	}
 	return nil
 }

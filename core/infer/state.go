@@ -60,15 +60,9 @@ func (s *state) cut(n int) int {
 // restore makes now the state of the last mark up to position n, whose keys and
 // values are stored, and returns its position.
 func (s *state) restore(n int) int {
-	n = min(n, s.solid)
-	if s.now != nil && s.at == n {
-		return n
-	}
-	from := mark{}
-	for _, m := range []mark{s.begun, s.long} {
-		if m.old != nil && m.at <= n && m.at > from.at {
-			from = m
-		}
+	from := s.nearest(n)
+	if s.now != nil && s.at == from.at && from.old == nil && from.at > 0 {
+		return s.at
 	}
 	if s.now == nil {
 		s.now = make([]float32, s.size)
@@ -79,6 +73,21 @@ func (s *state) restore(n int) int {
 		clear(s.now)
 	}
 	return s.at
+}
+
+// nearest returns the mark from which restore computes position n: without a state, now is
+// already there, or the text begins.
+func (s *state) nearest(n int) (from mark) {
+	n = min(n, s.solid)
+	if s.now != nil && s.at == n {
+		return mark{at: n}
+	}
+	for _, m := range []mark{s.begun, s.long} {
+		if m.old != nil && m.at <= n && m.at > from.at {
+			from = m
+		}
+	}
+	return from
 }
 
 // settle begins a reading at the position of the session's state: the tokens
@@ -105,7 +114,7 @@ func (r *reading) settle() {
 func (s *state) last(n int) (int, []float32) {
 	switch {
 	case s.long.old != nil && s.long.at == n-1:
-	case s.now != nil && s.at == n:
+	case s.now != nil && s.at == n && n <= s.solid:
 		return n, slices.Clone(s.now)
 	case s.long.old == nil || s.long.at > n:
 		return 0, nil
