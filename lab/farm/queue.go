@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -273,12 +274,15 @@ func (q *Queue) Wait(ctx context.Context, ids []string, each func(Result) error)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		r, err := q.Result(ctx, id)
+	for some := range slices.Chunk(ids, looks) {
+		list, err := q.look(ctx, some)
 		if err != nil {
 			return err
 		}
-		if r != nil {
+		for _, r := range list {
+			if r == nil {
+				continue
+			}
 			if err := take(r); err != nil {
 				return err
 			}
@@ -301,6 +305,21 @@ func (q *Queue) Wait(ctx context.Context, ids []string, each func(Result) error)
 		}
 	}
 	return nil
+}
+
+// looks is the number of results that Wait asks for at a time: a request each would
+// take longer than the jobs.
+const looks = 64
+
+// look returns the results of jobs in the order of ids, nil for those without.
+func (q *Queue) look(ctx context.Context, ids []string) ([]*Result, error) {
+	list, errs := make([]*Result, len(ids)), make([]error, len(ids))
+	var group sync.WaitGroup
+	for i, id := range ids {
+		group.Go(func() { list[i], errs[i] = q.Result(ctx, id) })
+	}
+	group.Wait()
+	return list, errors.Join(errs...)
 }
 
 // arrivals follows the results as they are created.
