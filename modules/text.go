@@ -17,6 +17,13 @@ const (
 	TextScores    = "scores"    // a score of each label, of a text or of two
 )
 
+// Parameters of encoders whose vectors of texts and of pictures share a space.
+const (
+	Space      = "space"       // the same for the encoders of a model
+	LogitScale = "logit_scale" // factor of the product of two vectors in the model's scores
+	LogitBias  = "logit_bias"  // summand of the same
+)
+
 // Text describes how an encoder reads text (MM-ABI 1.2).
 type Text struct {
 	Tokenizer string            `json:"tokenizer"`         // file: the vocabulary as GGUF
@@ -28,6 +35,23 @@ type Text struct {
 
 // Ranks reports whether the outputs of an encoder of text are scores.
 func (m *Manifest) Ranks() bool { return m.Text != nil && hasPort(m.Outputs, TextScores) }
+
+// SharedSpace returns the space of the vectors of an encoder, which those of another input share, or "".
+func (m *Manifest) SharedSpace() string {
+	s, _ := m.Params[Space].(string)
+	if !hasPort(m.Outputs, TextEmbedding) {
+		return ""
+	}
+	return s
+}
+
+// Logits returns how the products of vectors of a shared space become the scores of the
+// model, false if the manifest has no scale.
+func (m *Manifest) Logits() (scale, bias float64, ok bool) {
+	scale, ok = m.Params[LogitScale].(float64)
+	bias, _ = m.Params[LogitBias].(float64)
+	return scale, bias, ok
+}
 
 // checkText checks the block of an encoder of text against the ports.
 func (m *Manifest) checkText(list *diag.List) {

@@ -21,13 +21,15 @@ const maxTextFile = 64 << 20
 
 func (p *program) embedCommand() *cli.Command {
 	return &cli.Command{
-		Name: "embed", Usage: "print a vector of each text", ArgsUsage: "REF|DIR|GRAPH|MODEL [TEXT…]",
+		Name: "embed", Usage: "print a vector of each text and picture", ArgsUsage: "REF|DIR|GRAPH|MODEL [TEXT…]",
 		Description: "MODEL is a build or module with an encoder of text, a folder of Hugging Face transformers or\n" +
 			"sentence-transformers (BERT, RoBERTa, XLM-RoBERTa, MPNet, DistilBERT, ELECTRA, ModernBERT, NomicBERT, GTE) or\n" +
 			"a GGUF file of the architecture bert or nomic-bert. Texts are the arguments, or the lines of --file. Pooling, normalization,\n" +
-			"prompts and the limit of tokens are the model's own.",
+			"prompts and the limit of tokens are the model's own. CLIP and SigLIP also take pictures, whose vectors have the\n" +
+			"same space; they follow those of the texts.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
+			&cli.StringSliceFlag{Name: "image", Usage: "picture, after the texts (repeatable): `FILE`"},
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "read texts from `FILE`, one a line; - for standard input"},
 			&cli.StringFlag{Name: "npy", Usage: "write the vectors to `FILE`, a NumPy array of fp32; - for standard output"},
 			&cli.StringFlag{Name: "prompt", Usage: "put the model's prompt `NAME` before each text, such as query or passage"},
@@ -61,6 +63,8 @@ func (p *program) textOptions(c *cli.Context, from int) ([]string, error) {
 	switch {
 	case file != "" && len(texts) > 0:
 		return nil, usageError{errors.New("texts are arguments or lines of --file, not both")}
+	case file == "" && len(texts) == 0 && len(c.StringSlice("image")) > 0:
+		return nil, nil
 	case file == "" && len(texts) == 0:
 		return nil, usageError{errors.New("missing text: name it after the model, or use --file FILE")}
 	case file == "":
@@ -100,6 +104,9 @@ type embedded struct {
 	Size    int         `json:"size"`
 	Tokens  int         `json:"tokens"`
 	Cut     int         `json:"cut,omitempty"`
+	Images  int         `json:"images,omitempty"`      // of the vectors, the last
+	Scale   *float64    `json:"logit_scale,omitempty"` // of a model of texts and pictures
+	Bias    *float64    `json:"logit_bias,omitempty"`
 }
 
 func (p *program) embed(c *cli.Context) error {
@@ -114,20 +121,36 @@ func (p *program) embed(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var res *embed.Result
+	res, images := &embed.Result{}, c.StringSlice("image")
+	out := embedded{Images: len(images)}
 	err = p.measuring(c.Context, m, func(r *runner.Runner) (err error) {
-		res, err = r.Embed(c.Context, texts, embed.Options{Prompt: c.String("prompt"), MaxTokens: c.Int("max-tokens")})
-		return err
+		if len(texts) > 0 {
+			if res, err = r.Embed(c.Context, texts, embed.Options{Prompt: c.String("prompt"), MaxTokens: c.Int("max-tokens")}); err != nil {
+				return err
+			}
+		}
+		if scale, bias, ok := r.Logits(); ok {
+			if out.Scale = &scale; bias != 0 {
+				out.Bias = &bias
+			}
+		}
+		if len(images) > 0 {
+			seen, err := r.EmbedImages(c.Context, images)
+			res.Vectors = append(res.Vectors, seen...)
+			return err
+		}
+		return nil
 	})
 	if err != nil {
-		return textError(err)
+		return textError(inputError(err))
 	}
 	p.sayCut(res)
 	switch {
 	case c.IsSet("npy"):
 		return p.writeVectors(c.String("npy"), res.Vectors)
 	case p.json:
-		return p.printJSON(embedded{res.Vectors, len(res.Vectors[0]), res.Tokens, res.Cut})
+		out.Vectors, out.Size, out.Tokens, out.Cut = res.Vectors, len(res.Vectors[0]), res.Tokens, res.Cut
+		return p.printJSON(out)
 	}
 	for _, v := range res.Vectors {
 		if err := p.line("%s", strings.Trim(fmt.Sprint(v), "[]")); err != nil {

@@ -39,7 +39,7 @@ func checkIdentity(name, version string) error {
 // importGGUF converts a GGUF file to a module.
 func (p *program) importGGUF(c *cli.Context) error {
 	if mmproj := c.String("mmproj"); mmproj != "" {
-		return p.importVision(c.Context, convertOptions(c), func(ctx context.Context, opt convert.Options) (string, error) {
+		return p.importGraph(c.Context, convertOptions(c), nextVision, func(ctx context.Context, opt convert.Options) (string, error) {
 			return convert.VisionPair(ctx, c.Args().First(), mmproj, opt)
 		})
 	}
@@ -59,8 +59,13 @@ func (p *program) importHF(c *cli.Context) error {
 		return usageError{errors.New("--core and --base are for folders of PEFT")}
 	}
 	if folder := c.Args().First(); folder != "" {
+		if joint, err := convert.IsJoint(folder); err == nil && joint {
+			return p.importGraph(c.Context, convertOptions(c), "next: mm embed %s --image FILE \"…\"", func(ctx context.Context, opt convert.Options) (string, error) {
+				return convert.Joint(ctx, folder, opt)
+			})
+		}
 		if vision, err := convert.IsVision(folder); err == nil && vision {
-			return p.importVision(c.Context, convertOptions(c), func(ctx context.Context, opt convert.Options) (string, error) {
+			return p.importGraph(c.Context, convertOptions(c), nextVision, func(ctx context.Context, opt convert.Options) (string, error) {
 				return convert.Vision(ctx, folder, opt)
 			})
 		}
@@ -97,15 +102,18 @@ func (p *program) importPEFT(ctx context.Context, folder, core, base string, opt
 	})
 }
 
-// importVision converts a vision language model and prints the graph.
-func (p *program) importVision(ctx context.Context, opt convert.Options, from func(context.Context, convert.Options) (string, error)) error {
+// nextVision is what runs an imported vision language model.
+const nextVision = "next: mm run %s --image FILE \"…\""
+
+// importGraph converts a model of several modules and prints the graph and what runs it.
+func (p *program) importGraph(ctx context.Context, opt convert.Options, next string, from func(context.Context, convert.Options) (string, error)) error {
 	opt.Note = func(text string) { p.say("%s", text) }
 	dir, err := from(ctx, opt)
 	if err != nil {
 		return unknownKey(err)
 	}
 	graph := filepath.Join(dir, convert.GraphFile)
-	p.say("next: mm run %s --image FILE \"…\"", graph)
+	p.say(next, graph)
 	p.line("%s", graph)
 	return nil
 }

@@ -56,14 +56,14 @@ func (e *Encoder) open() (err error) {
 		limit int64
 		into  *[]byte
 	}{
-		{"tokenizer.json", maxTokenizer, &f.Tokenizer}, {"vocab.txt", maxTokenizer, &f.Words},
+		{"tokenizer.json", maxTokenizer, &f.Tokenizer}, {"vocab.txt", maxTokenizer, &f.Words}, {"spiece.model", maxTokenizer, &f.Pieces},
 		{"tokenizer_config.json", maxTokenizer, &f.Config}, {"special_tokens_map.json", maxConfig, &f.SpecialTokens},
 	} {
 		if *part.into, err = readOptional(e.dir, part.name, part.limit); err != nil {
 			return err
 		}
 	}
-	if f.Tokenizer == nil && f.Words == nil {
+	if f.Tokenizer == nil && f.Words == nil && f.Pieces == nil {
 		return errors.New("missing tokenizer.json and vocab.txt")
 	}
 	if e.Tokenizer, err = tokenizer.FromTransformers(f); err != nil {

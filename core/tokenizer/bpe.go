@@ -20,6 +20,9 @@ type bpe struct {
 	tokens int
 	// bytes maps each byte to its symbol, or None.
 	bytes [256]int32
+	// ends maps the last byte of a word to its symbol if words have a suffix,
+	// otherwise nil.
+	ends []int32
 	// chars finds the symbols of single characters, extra those without a token;
 	// nil if symbols start as bytes.
 	chars *lexicon
@@ -60,6 +63,9 @@ func newBPE(t *Tokenizer, merges mergeList) (*bpe, error) {
 			b.bytes[i] = id
 		}
 	}
+	if err := n.suffixed(v.Suffix); err != nil {
+		return nil, err
+	}
 	b.drops = v.Stated && t.pre.Chars && b.unknown == None && slices.Contains(b.bytes[:], None)
 	rank := -1
 	for m, err := range merges.all {
@@ -73,6 +79,9 @@ func newBPE(t *Tokenizer, merges mergeList) (*bpe, error) {
 		}
 		b.pairs.put(n.symbol(m.Left, ""), n.symbol(m.Right, ""), int32(rank), n.symbol(m.Left, m.Right))
 		b.joins.add(before, after)
+	}
+	if len(b.texts) > 0 && b.ends != nil {
+		return nil, fmt.Errorf("a symbol or merge without a token, of a vocabulary with the suffix %s: %.99q", v.Suffix, b.texts[0])
 	}
 	if b.tokens+len(b.texts) > math.MaxInt32/2 {
 		return nil, fmt.Errorf("too many texts in merges")
@@ -167,6 +176,21 @@ func (n *interner) symbol(left, right string) int32 {
 	return id
 }
 
+// suffixed finds the symbols of the last bytes of words with a suffix.
+func (n *interner) suffixed(suffix string) error {
+	if suffix == "" {
+		return nil
+	}
+	if n.t.pre.Chars || !n.t.pre.Cuts() {
+		return fmt.Errorf("suffix %s of words without a pre-tokenizer on bytes", suffix)
+	}
+	n.b.ends = make([]int32, len(alphabet))
+	for i, r := range alphabet {
+		n.b.ends[i] = n.symbol(string(r), suffix)
+	}
+	return nil
+}
+
 // joins reports whether text is left followed by right.
 func joins(text, left, right string) bool {
 	return len(text) == len(left)+len(right) && text[:len(left)] == left && text[len(left):] == right
@@ -215,7 +239,21 @@ func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
 			from = i
 		}
 	}
+	if b.ends != nil && word != "" {
+		return b.last(dst, word[from:], s)
+	}
 	return b.part(dst, word[from:], s)
+}
+
+// last appends the tokens of the last part of a word with a suffix.
+func (b *bpe) last(dst []int32, text string, s *scratch) []int32 {
+	syms := s.symbols[:0]
+	for i := range len(text) {
+		syms = append(syms, b.bytes[text[i]])
+	}
+	syms[len(syms)-1] = b.ends[text[len(text)-1]]
+	s.symbols = syms
+	return b.merge(dst, syms, s)
 }
 
 // encodeText appends the tokens of text that is not split into words.

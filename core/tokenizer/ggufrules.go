@@ -29,6 +29,7 @@ type rules struct {
 	Stated      bool     `json:"stated,omitempty"`
 	Words       string   `json:"words,omitempty"`        // pre-tokenizer of Unigram
 	LongestWord int      `json:"longest_word,omitempty"` // of WordPiece
+	Suffix      string   `json:"suffix,omitempty"`       // of words of BPE
 	Between     int      `json:"between,omitempty"`      // of Pair
 	Second      bool     `json:"second,omitempty"`       // of Pair
 	// Tokens has the flags of special tokens, letters of lrwn, by id.
@@ -43,7 +44,7 @@ func rulesOf(v *Vocabulary) string {
 	r := rules{
 		Normalizer: v.Normalizer, Prefix: prefixes[v.SpacePrefix], MarksFirst: v.MarksFirst, WholeWords: v.WholeWords,
 		FuseUnknown: v.FuseUnknown, TemplateBOS: v.TemplateBOS, Stated: v.Stated, Tokens: map[string]string{},
-		LongestWord: v.LongestWord, Between: v.Pair.Between, Second: v.Pair.Second,
+		LongestWord: v.LongestWord, Suffix: v.Suffix, Between: v.Pair.Between, Second: v.Pair.Second,
 	}
 	if v.Model == Unigram {
 		r.Words = v.Pre
@@ -53,7 +54,7 @@ func rulesOf(v *Vocabulary) string {
 			r.Tokens[strconv.Itoa(id)] = letters
 		}
 	}
-	if v.Model != WordPiece && v.Model != Unigram && v.Pair == (Pair{}) && !v.Stated && !v.WholeWords && len(r.Normalizer) == 0 && len(r.Tokens) == 0 && (v.SpacePrefix == NoPrefix || v.SpacePrefix == EveryPrefix && v.spaced()) {
+	if v.Model != WordPiece && v.Model != Unigram && v.Suffix == "" && v.Pair == (Pair{}) && !v.Stated && !v.WholeWords && len(r.Normalizer) == 0 && len(r.Tokens) == 0 && (v.SpacePrefix == NoPrefix || v.SpacePrefix == EveryPrefix && v.spaced()) {
 		return ""
 	}
 	text, err := json.Marshal(r)
@@ -107,7 +108,7 @@ func (r *rules) apply(v *Vocabulary, words *lexicon) error {
 	}
 	v.Normalizer, v.SpacePrefix, v.MarksFirst, v.WholeWords = r.Normalizer, Prefix(prefix), r.MarksFirst, r.WholeWords
 	v.FuseUnknown, v.TemplateBOS, v.Stated = r.FuseUnknown, r.TemplateBOS, r.Stated
-	v.LongestWord, v.Pair = r.LongestWord, Pair{Between: r.Between, Second: r.Second}
+	v.LongestWord, v.Suffix, v.Pair = r.LongestWord, r.Suffix, Pair{Between: r.Between, Second: r.Second}
 	if r.Words != "" {
 		if v.Model != Unigram {
 			return fmt.Errorf("key %s: words %q of a model that is not Unigram", KeyRules, r.Words)

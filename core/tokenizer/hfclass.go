@@ -15,6 +15,7 @@ var registeredClasses = map[string]string{
 	"gpt2": "GPT2Tokenizer", "gpt_neox": "GPTNeoXTokenizer",
 	"bert": "BertTokenizer", "distilbert": "BertTokenizer", "electra": "BertTokenizer", "nomic_bert": "BertTokenizer", "mpnet": "MPNetTokenizer",
 	"roberta": "RobertaTokenizer", "xlm-roberta": "XLMRobertaTokenizer", "albert": "AlbertTokenizer", "t5": "T5Tokenizer",
+	"clip": "CLIPTokenizer", "siglip": "SiglipTokenizer",
 }
 
 const fileClass = "TokenizersBackend"
@@ -24,9 +25,9 @@ var distrusted = []string{"qwen2", "phi3"}
 
 // otherClasses are the classes of transformers that replace parts of
 // tokenizer.json in other ways than those of [hfFile.rebuild].
-var otherClasses = strings.Fields(`Bart Barthez BigBird Blenderbot CLIP Camembert CodeGen CodeLlama Cohere Cpm Deberta DebertaV2
+var otherClasses = strings.Fields(`Bart Barthez BigBird Blenderbot Camembert CodeGen CodeLlama Cohere Cpm Deberta DebertaV2
 	Esmc Funnel Herbert Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Luke MBart50 MBart MLuke MarkupLM MobileBert Nllb Nougat OpenAIGPT Pegasus Qwen3_5
-	Reformer RemBert RoFormer SeamlessM4T Siglip2 Splinter SqueezeBert Udop XGLM XLNet`)
+	Reformer RemBert RoFormer SeamlessM4T Splinter SqueezeBert Udop XGLM XLNet`)
 
 // classOf returns the class that AutoTokenizer selects.
 func (h *hfFile) classOf(c *hfConfig, modelType string) string {
@@ -71,7 +72,7 @@ func (h *hfFile) rebuild(c *hfConfig, modelType string) error {
 		h.Normalizer, h.PreTokenizer = nil, &hfStep{Type: "Metaspace", Replacement: mark, PrependScheme: scheme, Split: &no}
 		m.UnkToken, m.FuseUnk, m.ByteFallback = nil, true, true
 		names = map[string]string{"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
-	case "GemmaTokenizer":
+	case "GemmaTokenizer", "Siglip2Tokenizer":
 		unknown := "<unk>"
 		if a := c.names["unk_token"]; a.Content != "" {
 			unknown = a.Content
@@ -79,6 +80,9 @@ func (h *hfFile) rebuild(c *hfConfig, modelType string) error {
 		replace := hfStep{Type: "Replace", Content: mark}
 		replace.Pattern = &hfPattern{String: &space}
 		h.Normalizer, h.PreTokenizer = &replace, nil // splitting at spaces has no effect then
+		if class == "Siglip2Tokenizer" {
+			h.Normalizer = &hfStep{Type: "Sequence", Normalizers: []hfStep{{Type: "Lowercase"}, replace}}
+		}
 		m.UnkToken, m.FuseUnk, m.ByteFallback = &unknown, true, true
 		names = map[string]string{"unk_token": "<unk>", "bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "mask_token": "<mask>"}
 	case "Qwen2Tokenizer":
@@ -99,6 +103,10 @@ func (h *hfFile) rebuild(c *hfConfig, modelType string) error {
 			h.Normalizer, h.PostProcessor = &hfStep{Type: "NFC"}, nil
 			names["pad_token"] = "<|padding|>"
 		}
+	case "SiglipTokenizer":
+		return h.sigLIP(c)
+	case "CLIPTokenizer":
+		names = h.clip(c)
 	case "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MPNetTokenizer", "RobertaTokenizer", "XLMRobertaTokenizer", "AlbertTokenizer", "T5Tokenizer":
 		return h.rebuildEncoder(c, class)
 	default:
@@ -107,9 +115,41 @@ func (h *hfFile) rebuild(c *hfConfig, modelType string) error {
 		}
 		return nil
 	}
-	m.IgnoreMerges, m.Dropout, m.Prefix, m.Suffix = false, nil, nil, nil
+	m.IgnoreMerges, m.Dropout, m.Prefix = false, nil, nil
+	if class != "CLIPTokenizer" {
+		m.Suffix = nil
+	}
 	h.named(c, names)
 	return nil
+}
+
+// Expressions of CLIP's tokenizer.
+const (
+	clipWords  = `<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+`
+	clipSpaces = `\s+`
+)
+
+// clip replaces the parts of the file that CLIP's class replaces and returns the names of
+// its special tokens.
+func (h *hfFile) clip(c *hfConfig) map[string]string {
+	no, suffix, unknown := false, "</w>", endOfText
+	name := func(key, absent string) string { return or(c.names[key].Content, absent) }
+	unknown = name("unk_token", unknown)
+	words, spaces := clipWords, clipSpaces
+	split, blank := hfStep{Type: "Split", Behavior: "Removed", Invert: true}, hfStep{Type: "Replace", Content: " "}
+	split.Pattern, blank.Pattern = &hfPattern{Regex: &words}, &hfPattern{Regex: &spaces}
+	h.Normalizer = &hfStep{Type: "Sequence", Normalizers: []hfStep{{Type: "NFC"}, blank, {Type: "Lowercase"}}}
+	h.PreTokenizer = &hfStep{Type: "Sequence", Pretokenizers: []hfStep{split, {Type: "ByteLevel", AddPrefixSpace: &no}}}
+	h.PostProcessor = &hfStep{Type: "RobertaProcessing", CLS: []any{name("bos_token", "<|startoftext|>")}, SEP: []any{name("eos_token", endOfText)}}
+	m := &h.Model
+	m.UnkToken, m.FuseUnk, m.ByteFallback, m.Suffix = &unknown, false, false, &suffix
+	return map[string]string{"unk_token": endOfText, "bos_token": "<|startoftext|>", "eos_token": endOfText, "pad_token": endOfText}
+}
+
+// isCLIP reports whether the pre-tokenizer is that of CLIP.
+func (h *hfFile) isCLIP() bool {
+	return h.PreTokenizer != nil && len(h.PreTokenizer.Pretokenizers) > 0 && h.PreTokenizer.Pretokenizers[0].Pattern != nil &&
+		h.PreTokenizer.Pretokenizers[0].Pattern.Regex != nil && *h.PreTokenizer.Pretokenizers[0].Pattern.Regex == clipWords
 }
 
 // named sorts the added tokens and names the tokens of a class that the

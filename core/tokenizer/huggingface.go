@@ -24,6 +24,7 @@ type Transformers struct {
 	Tokenizer     []byte // tokenizer.json
 	Config        []byte // tokenizer_config.json, or nil
 	SpecialTokens []byte // special_tokens_map.json, or nil
+	Pieces        []byte // spiece.model, or nil
 	Words         []byte // vocab.txt of WordPiece, where tokenizer.json is missing
 	ModelType     string // model_type of config.json
 	Class         string // tokenizer_class of config.json
@@ -32,7 +33,7 @@ type Transformers struct {
 // FromTransformers builds the tokenizer that AutoTokenizer of transformers 5.23
 // builds from the files. Some of its classes replace parts of tokenizer.json.
 func FromTransformers(f Transformers) (*Tokenizer, error) {
-	for _, b := range [][]byte{f.Tokenizer, f.Config, f.SpecialTokens, f.Words} {
+	for _, b := range [][]byte{f.Tokenizer, f.Config, f.SpecialTokens, f.Words, f.Pieces} {
 		if len(b) > maxHuggingFace {
 			return nil, fmt.Errorf("tokenizer: tokenizer.json is larger than %d bytes", maxHuggingFace)
 		}
@@ -43,6 +44,7 @@ func FromTransformers(f Transformers) (*Tokenizer, error) {
 			return nil, fmt.Errorf("tokenizer: vocab.txt: %w", err)
 		}
 		f.Class = or(f.Class, "BertTokenizer")
+	} else if f.Tokenizer == nil { // of SentencePiece
 	} else if err := json.Unmarshal(f.Tokenizer, &h); err != nil {
 		return nil, fmt.Errorf("tokenizer: tokenizer.json: %w", err)
 	}
@@ -50,8 +52,12 @@ func FromTransformers(f Transformers) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.pieces = f.Pieces
 	if h.config = c; c.SplitSpecial || c.FixMistral {
 		return nil, errors.New("tokenizer: tokenizer_config.json: split_special_tokens and fix_mistral_regex are not supported")
+	}
+	if f.Tokenizer == nil && f.Words == nil && h.classOf(c, f.ModelType) != "SiglipTokenizer" {
+		return nil, errors.New("tokenizer: missing tokenizer.json and vocab.txt")
 	}
 	if err := h.rebuild(c, f.ModelType); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -74,6 +80,7 @@ type hfFile struct {
 	Model         hfModel   `json:"model"`
 
 	config *hfConfig
+	pieces []byte // spiece.model
 }
 
 type hfAdded struct {
@@ -234,8 +241,11 @@ func (h *hfFile) vocabulary() (Vocabulary, error) {
 		return v, errors.New("BPE with a list of tokens and scores, want a mapping")
 	case m.Dropout != nil && *m.Dropout != 0:
 		return v, errors.New("BPE dropout is not supported")
-	case m.Prefix != nil && *m.Prefix != "", m.Suffix != nil && *m.Suffix != "":
-		return v, errors.New("a subword prefix or suffix is not supported")
+	case m.Prefix != nil && *m.Prefix != "":
+		return v, errors.New("a subword prefix is not supported")
+	}
+	if m.Suffix != nil {
+		v.Suffix = *m.Suffix
 	}
 	if err := h.tokens(&v); err != nil {
 		return v, err
@@ -316,6 +326,8 @@ func (h *hfFile) steps(v *Vocabulary) error {
 			v.Normalizer = append(v.Normalizer, s.Type)
 		case s.Type == "Prepend" && s.Prepend == spaceMark && !marks:
 			v.SpacePrefix = EveryPrefix
+		case s.Type == "Replace" && s.Pattern != nil && s.Pattern.Regex != nil && *s.Pattern.Regex == clipSpaces && s.Content == " " && h.isCLIP():
+			// white space is dropped
 		case s.Type == "Replace" && s.Pattern != nil && s.Pattern.String != nil && *s.Pattern.String == " " && s.Content == spaceMark:
 			marks = true
 		default:
@@ -376,7 +388,7 @@ func (s *hfStep) part(v *Vocabulary) (string, error) {
 		}
 		return `\p{N}+`, nil
 	case "Split":
-		if s.Pattern == nil || s.Pattern.Regex == nil || !(s.Behavior == "Isolated" && !s.Invert || s.Behavior == "Removed" && s.Invert) {
+		if s.Pattern == nil || s.Pattern.Regex == nil || !(s.Behavior == "Isolated" && !s.Invert || s.Behavior == "Removed" && s.Invert) || s.Behavior == "Isolated" && *s.Pattern.Regex == clipWords {
 			return "", errors.New("unsupported pre-tokenizer Split, want isolated matches of a regular expression")
 		}
 		return *s.Pattern.Regex, nil
@@ -417,10 +429,11 @@ func flatten(s *hfStep, inner func(*hfStep) []hfStep) []hfStep {
 // hfPreTokenizers maps a file's pre-tokenizer, one step a line, to the
 // equivalent here.
 var hfPreTokenizers = map[string]string{
-	"":                      PreNone,
-	"metaspace":             preMetaspace,
-	"gpt2":                  "gpt-2",
-	`\p{N}` + "\n" + "gpt2": "smollm",
+	"":                        PreNone,
+	"metaspace":               preMetaspace,
+	"gpt2":                    "gpt-2",
+	`\p{N}` + "\n" + "gpt2":   "smollm",
+	clipWords + "\n" + "gpt2": preCLIP,
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`:                                                                                                                                                                "dbrx",
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`:                                                                                                                                                                     "qwen2",
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`:                                                                                                                                                         "qwen35",

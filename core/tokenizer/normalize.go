@@ -3,7 +3,10 @@ package tokenizer
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -20,6 +23,19 @@ func normalizerOf(name string) func(string) string {
 		return norm.NFKD.String
 	case "Lowercase":
 		return lowercase
+	case "LowercaseSigma":
+		return cases.Lower(language.Und, cases.HandleFinalSigma(true)).String
+	case "Punctuation":
+		return func(s string) string {
+			return strings.Map(func(r rune) rune {
+				if r < utf8.RuneSelf && strings.ContainsRune(punctuation, r) {
+					return -1
+				}
+				return r
+			}, s)
+		}
+	case "WhiteSpace":
+		return oneBlank
 	case charsmapStep:
 		return func(s string) string { return s } // built from the table
 	case "Nmt":
@@ -53,6 +69,28 @@ func normalizerOf(name string) func(string) string {
 
 // charsmapStep is the step of a [Vocabulary].Charsmap.
 const charsmapStep = "Precompiled"
+
+// punctuation is that of ASCII.
+const punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+
+// oneBlank replaces white space, which includes the separators U+001C to U+001F, by one
+// space.
+func oneBlank(s string) string {
+	var b strings.Builder
+	blank := false
+	for _, r := range s {
+		if r >= 0x1c && r <= 0x1f || unicode.IsSpace(r) {
+			if !blank {
+				b.WriteByte(' ')
+			}
+			blank = true
+			continue
+		}
+		b.WriteRune(r)
+		blank = false
+	}
+	return b.String()
+}
 
 // oneSpace replaces two or more spaces by one.
 func oneSpace(s string) string {

@@ -35,7 +35,8 @@ func findPretokenizer(name string) (pretokenizer, bool) {
 // Cuts reports whether the pre-tokenizer splits at all.
 func (r pretokenizer) Cuts() bool { return len(r.passes) > 0 }
 
-// Split splits text: the concatenated words equal the text.
+// Split splits text: the concatenated words equal the text, except for white space that
+// is dropped.
 func (r pretokenizer) Split(text string, emit func(word string)) {
 	if text != "" {
 		chain(r.passes, emit)(text)
@@ -48,6 +49,8 @@ const (
 	preChars = "mm-chars"
 	// preMetaspace splits before every space, and works on characters.
 	preMetaspace = "mm-metaspace"
+	// preCLIP drops white space, and works on bytes.
+	preCLIP = "mm-clip"
 	// preFields drops white space, and works on the words of Unigram.
 	preFields = "mm-fields"
 )
@@ -95,6 +98,7 @@ var pretokenizers = sync.OnceValue(func() map[string]pretokenizer {
 	add(pretokenizer{passes: []pass{each(scanThreeNumbers), each(runeRun(isIdeograph)), each(scanDeepSeek3)}},
 		"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4")
 	add(pretokenizer{passes: []pass{each(scanLine)}, Chars: true, Lines: true, AddBOS: true}, "gemma4")
+	add(pretokenizer{passes: []pass{only(scanCLIP), gpt2}}, preCLIP)
 	add(pretokenizer{passes: []pass{each(scanMetaspace)}, Chars: true}, preMetaspace)
 	add(pretokenizer{Chars: true}, preChars)
 	add(pretokenizer{}, PreNone)

@@ -49,6 +49,46 @@ func each(scan scanner) pass {
 	}
 }
 
+// only returns the pass of all matches of a scanner; text between them is dropped.
+func only(scan scanner) pass {
+	return func(text string, emit func(piece string)) {
+		for i := 0; i < len(text); {
+			n := scan(text[i:])
+			if n > 0 {
+				emit(text[i : i+n])
+			} else {
+				_, n = at(text, i)
+			}
+			i += n
+		}
+	}
+}
+
+// scanCLIP is
+//
+//	<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+
+func scanCLIP(s string) int {
+	for _, mark := range []string{"<|startoftext|>", "<|endoftext|>"} {
+		if strings.HasPrefix(s, mark) {
+			return len(mark)
+		}
+	}
+	if s[0] == '\'' {
+		if n := contraction(s, 0); n > 0 {
+			return n
+		}
+	}
+	switch c, n := at(s, 0); {
+	case c&letter != 0:
+		return run(s, 0, letter)
+	case c&number != 0:
+		return n
+	case c&space == 0:
+		return runOf(s, 0, space|letter|number)
+	}
+	return 0
+}
+
 // cutTrailingBlanks is the pass of \s+$ .
 func cutTrailingBlanks(text string, emit func(piece string)) {
 	end := len(text)

@@ -114,13 +114,16 @@ type Vocabulary struct {
 	Stated bool
 	// Normalizer lists the steps that normalize text first: NFC, NFD, NFKC, NFKD,
 	// Lowercase, StripAccents, Nmt, Precompiled (Charsmap), BertClean, BertHan,
-	// BertAccents, Quotes, Spaces, Strip, StripRight.
+	// BertAccents, Quotes, Spaces, Strip, StripRight, LowercaseSigma, Punctuation,
+	// WhiteSpace.
 	Normalizer []string
 	// Charsmap is the table of the step Precompiled.
 	Charsmap []byte
 	// LongestWord is the limit of a word of WordPiece, in characters; 0: 100. A
 	// longer one is unknown.
 	LongestWord int
+	// Suffix ends the last symbol of each word of BPE on bytes, such as </w>; "": none.
+	Suffix string
 	// Pair is how two texts are joined.
 	Pair Pair
 	// Template is the chat template in Jinja, or "".
@@ -134,6 +137,7 @@ const (
 	maxTokens     = 1 << 22
 	maxMerges     = 1 << 23
 	maxTokenBytes = 1 << 16
+	maxSuffix     = 16 // bytes
 	// maxUnigramBytes bounds the texts of a Unigram model, which are a tree.
 	maxUnigramBytes = 16 << 20
 	// maxLongestWord bounds the words of WordPiece, in characters.
@@ -161,6 +165,9 @@ func (v *Vocabulary) checkTokens(tokens, merges int, token func(id int32) Token)
 	}
 	if v.Model > Unigram || v.Model == Unigram && v.Pre != preFields && v.Pre != preMetaspace && v.Pre != preChars {
 		return fmt.Errorf("unknown model %d or pre-tokenizer %q of Unigram", v.Model, v.Pre)
+	}
+	if v.Suffix != "" && (v.Model != BPE || len(v.Suffix) > maxSuffix) {
+		return fmt.Errorf("suffix of words %.40q: want at most %d bytes, of a BPE model", v.Suffix, maxSuffix)
 	}
 	if err := v.checkPair(tokens); err != nil {
 		return err

@@ -53,7 +53,7 @@ var thirdParty = map[string][]string{
 	"github.com/rivo/uniseg":                 {"core/tokenizer"},
 	"golang.org/x/text":                      {"core/tokenizer", "registry/artifact", "internal/diag", "runtimes/speech"},
 	"gonum.org/v1/gonum":                     {"train/dataset/sound", "core/preprocess", "lab/study"},
-	"google.golang.org/protobuf":             {"assemble/export/coreml", "lab/track", "registry/sigstore"},
+	"google.golang.org/protobuf":             {"assemble/export/coreml", "core/tokenizer", "lab/track", "registry/sigstore"},
 	"gopkg.in/yaml.v3":                       {"schemas"},
 	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/hub", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
 }

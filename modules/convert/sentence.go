@@ -36,6 +36,7 @@ type reader struct {
 	text    modules.Text
 	card    model
 	graph   *onnx.Model // exported, instead of weights
+	params  modules.Figures
 	close   func() error
 }
 
@@ -267,7 +268,7 @@ func (r *reader) write(ctx context.Context, opt Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m, err := Describe(graph, Function{Type: abi.Encoder, Modality: abi.Text})
+	m, err := Describe(graph, Function{Type: abi.Encoder, Modality: abi.Text, Params: r.params})
 	if err != nil {
 		return "", err
 	}

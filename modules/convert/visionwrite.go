@@ -19,11 +19,17 @@ import (
 )
 
 // write creates the folder.
-func (v *vision) write(ctx context.Context, opt Options) (dir string, err error) {
+func (v *vision) write(ctx context.Context, opt Options) (string, error) {
+	return writeProject(v.card, opt, func(dir, name, license string) error { return v.fill(ctx, dir, name, license, opt) })
+}
+
+// writeProject creates a folder of modules and their graph, which fill writes, and
+// returns it. It is complete or absent.
+func writeProject(card model, opt Options, fill func(dir, name, license string) error) (dir string, err error) {
 	name := opt.Name
 	if name == "" {
-		if name = Slug(v.card.name); name == "" {
-			name = Slug(v.card.stem)
+		if name = Slug(card.name); name == "" {
+			name = Slug(card.stem)
 		}
 	}
 	if !abi.ValidName(name) {
@@ -35,7 +41,10 @@ func (v *vision) write(ctx context.Context, opt Options) (dir string, err error)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return "", errors.Join(fmt.Errorf("%s exists: nothing was written", dir), err)
 	}
-	license, err := v.card.spdx(opt.License)
+	if _, err := abi.ParseVersion(opt.Version); err != nil {
+		return "", err
+	}
+	license, err := card.spdx(opt.License)
 	if err != nil {
 		return "", err
 	}
@@ -46,7 +55,7 @@ func (v *vision) write(ctx context.Context, opt Options) (dir string, err error)
 	defer func() { err = errors.Join(err, parent.Close()) }()
 	temp := "." + filepath.Base(dir) + ".new-" + rand.Text()[:8]
 	defer func() { err = errors.Join(err, parent.Root().RemoveAll(temp)) }()
-	if err := v.fill(ctx, filepath.Join(parent.Path(), temp), name, license, opt); err != nil {
+	if err := fill(filepath.Join(parent.Path(), temp), name, license); err != nil {
 		return "", err
 	}
 	return dir, parent.Rename(temp, filepath.Base(dir))
@@ -146,14 +155,23 @@ exports:
 
 // project writes the graph and the settings that name the folder of the modules.
 func (v *vision) project(dir, name, version, license string) error {
-	if license != "" {
-		license = "license: " + license + "\n"
+	return writeGraph(dir, fmt.Sprintf(projectGraph, name, version, licenseLine(license), v.tower.Into, v.count, v.quant))
+}
+
+// licenseLine returns the line of a graph.
+func licenseLine(license string) string {
+	if license == "" {
+		return ""
 	}
+	return "license: " + license + "\n"
+}
+
+// writeGraph writes a graph, and the settings that name the folder of its modules.
+func writeGraph(dir, graph string) error {
 	d, err := fsx.Open(dir, fsx.Options{})
 	if err != nil {
 		return err
 	}
-	graph := fmt.Sprintf(projectGraph, name, version, license, v.tower.Into, v.count, v.quant)
 	err = d.WriteFile(GraphFile, []byte(graph+schemas.EditorComment(schemas.Graph)), 0o644)
 	err = errors.Join(err, d.WriteFile("mm.yaml", []byte("modules: [modules]\n"+schemas.EditorComment(schemas.Config)), 0o644))
 	err = errors.Join(err, d.WriteFile(modules.GitFile, []byte(modules.GitAttributes), 0o644))

@@ -49,6 +49,7 @@ type Config struct {
 	window   int // distance of attention in the others
 	pooled   string
 	ropes    map[string]rope // by kind of layer
+	joint    *joint          // of a tower that shares its space with pictures
 }
 
 // family holds the common properties of the models of a type.
@@ -264,7 +265,7 @@ func (c *Config) check() error {
 	case c.rotary && c.Width/c.Heads%2 != 0:
 		return fmt.Errorf("heads of %d dimensions, want an even number", c.Width/c.Heads)
 	}
-	if !slices.Contains([]string{"gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"}, c.Activation) {
+	if !slices.Contains([]string{"gelu", "quick_gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"}, c.Activation) {
 		return fmt.Errorf("unsupported hidden_act %.40q", c.Activation)
 	}
 	return nil

@@ -215,10 +215,15 @@ func (w *writer) pool(p Pooling, x, mask string) string {
 		y = w.dense(at, y, d)
 	}
 	if p.Normalize {
-		length := w.along("ReduceL2", y, "length", 1, onnx.Int("keepdims", 1))
-		y = g.Add("Div", []string{y, g.Add("Max", []string{length, w.number("short", 1e-12)}, "length.least")}, "normalized")
+		y = w.unit(y)
 	}
 	return y
+}
+
+// unit writes vectors of length 1.
+func (w *writer) unit(y string) string {
+	length := w.along("ReduceL2", y, "length", 1, onnx.Int("keepdims", 1))
+	return w.g.Add("Div", []string{y, w.g.Add("Max", []string{length, w.number("short", 1e-12)}, "length.least")}, "normalized")
 }
 
 // at returns the state of the first position.

@@ -52,6 +52,10 @@ func (c Config) Model(t Weights, p Pooling) (m *onnx.Model, err error) {
 		g.Inputs = append(g.Inputs, onnx.TensorValue(Segments, onnx.INT64, "N", "T"))
 	}
 	mask := g.Add("Cast", []string{Mask}, "mask", onnx.Int("to", int64(onnx.FLOAT)))
+	if c.joint != nil {
+		w.joint(mask)
+		return w.m, w.err
+	}
 	w.length = g.Add("Slice", []string{g.Add("Shape", []string{IDs}, "shape"), w.ints("one", 1), w.ints("two", 2)}, "length.T")
 	x := w.embed()
 	w.attend(mask)
@@ -77,7 +81,7 @@ func (w *writer) at0(name string) string { return w.prefix + name }
 // embed writes the states of the tokens at their positions.
 func (w *writer) embed() string {
 	c, g, n := w.c, w.g, w.c.names
-	x := g.Add("Gather", []string{w.table(w.at0(n.words), c.Vocab, c.Width), IDs}, "words", onnx.Int("axis", 0))
+	x := g.Add("Gather", []string{w.table(w.at0(n.words), c.Vocab, c.Width), w.ids}, "words", onnx.Int("axis", 0))
 	if w.half {
 		x = g.Add("Cast", []string{x}, "words.float", onnx.Int("to", int64(onnx.FLOAT)))
 	}
@@ -103,6 +107,9 @@ func (w *writer) embed() string {
 	if c.Two() {
 		of := g.Add("Gather", []string{w.floats("types", types, c.types, c.Width), Segments}, "types.used", onnx.Int("axis", 0))
 		x = g.Add("Add", []string{x, of}, "typed")
+	}
+	if n.norm == "" {
+		return x
 	}
 	return w.norm(w.at0(n.norm), x)
 }
@@ -231,7 +238,9 @@ func (w *writer) attention(i int, at, x string) string {
 	if !c.everywhere(i) {
 		bias = w.near
 	}
-	scores = g.Add("Add", []string{scores, bias}, at+"scores.biased")
+	if bias != "" {
+		scores = g.Add("Add", []string{scores, bias}, at+"scores.biased")
+	}
 	shares := g.Add("Softmax", []string{scores}, at+"shares", onnx.Int("axis", -1))
 	mixed := g.Add("Transpose", []string{g.Add("MatMul", []string{shares, v}, at+"mixed")}, at+"mixed.rows", onnx.IntList("perm", 0, 2, 1, 3))
 	return w.linear(at+n.out, g.Add("Reshape", []string{mixed, join}, at+"joined"), c.Width, c.Width)

@@ -20,13 +20,14 @@ type writer struct {
 	zeros   int             // numbers of tensors that cannot be read
 	opset   int64           // version of ai.onnx
 
+	ids       string // N×T
 	length    string // [1]: T
 	all, near string // added to scores of attention: of all positions, and of those in a window
 	half      bool   // the table of words is in half precision
 }
 
 func newWriter(c Config, t Weights) *writer {
-	w := &writer{c: c, t: t, m: onnx.New("sentence", opset), written: map[string]bool{}, opset: opset}
+	w := &writer{c: c, t: t, m: onnx.New("sentence", opset), written: map[string]bool{}, opset: opset, ids: IDs}
 	w.g = &w.m.Graph
 	for _, p := range c.names.prefixes {
 		if w.prefix = p; t.Has(p + c.names.words + ".weight") {
@@ -211,6 +212,9 @@ func (w *writer) norm(name, x string) string {
 func (w *writer) activated(name, x, act string) string {
 	g := w.g
 	switch act {
+	case "quick_gelu": // x·σ(1.702·x)
+		share := g.Add("Sigmoid", []string{g.Add("Mul", []string{x, w.number("quick", 1.702)}, name+".scaled")}, name+".share")
+		return g.Add("Mul", []string{x, share}, name)
 	case "relu":
 		return g.Add("Relu", []string{x}, name)
 	case "tanh":

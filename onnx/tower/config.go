@@ -178,6 +178,7 @@ type rawConfig struct {
 		Norm       *string  `json:"norm_type"`
 		Positions  *bool    `json:"use_absolute_position_embeddings"`
 		MeanPool   *bool    `json:"use_mean_pooling"`
+		Head       *bool    `json:"vision_use_head"`
 	} `json:"vision_config"`
 	Text struct {
 		Width   int      `json:"hidden_size"`
@@ -293,6 +294,11 @@ func ReadConfig(data []byte) (Config, error) {
 	if !ok {
 		return Config{}, fmt.Errorf("unsupported model_type %.40q, want one of %s", raw.ModelType, strings.Join(Families(), ", "))
 	}
+	return f.config(&raw)
+}
+
+// config reads the tower of a family.
+func (f family) config(raw *rawConfig) (Config, error) {
 	kind := raw.Vision.ModelType
 	if kind == "" {
 		kind = f.vision[0]
@@ -314,7 +320,7 @@ func ReadConfig(data []byte) (Config, error) {
 	if n := or(raw.Vision.Channels, 3); n != 3 {
 		return Config{}, fmt.Errorf("unsupported num_channels %d, want 3", n)
 	}
-	if err := f.read(&c, &raw); err != nil {
+	if err := f.read(&c, raw); err != nil {
 		return Config{}, err
 	}
 	return c, c.check()
@@ -356,7 +362,7 @@ func (c Config) check() error {
 	switch {
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("hidden_size %d is not a multiple of %d heads", c.Width, c.Heads)
-	case c.Image%c.Patch != 0 && !strings.HasPrefix(c.Family, "llava"): // a convolution drops the rest
+	case c.Image%c.Patch != 0 && !strings.HasPrefix(c.Family, "llava") && !c.joint(): // a convolution drops the rest
 		return fmt.Errorf("image_size %d is not a multiple of patch_size %d", c.Image, c.Patch)
 	case side%(c.Shuffle*c.Pool) != 0:
 		return fmt.Errorf("%d patches a side are not a multiple of %d", side, c.Shuffle*c.Pool)

@@ -78,7 +78,7 @@ func (c Config) Preprocess(data []byte) (preprocess.Spec, error) {
 	mean, std := halfMean()
 	resample := 3 // bicubic
 	switch {
-	case c.Family == "llava" || c.Family == "internvl" || c.newline || c.grid != nil:
+	case c.Family == "llava" || c.Family == "clip" || c.Family == "internvl" || c.newline || c.grid != nil:
 		mean, std = clipMean()
 	case c.Family == "idefics3" || c.Family == "smolvlm":
 		resample = 1 // Lanczos
@@ -136,7 +136,7 @@ func (c Config) picture(s *preprocess.Spec, raw *rawProcessor) error {
 			return nil
 		}
 		return square()
-	case "llava":
+	case "llava", "clip":
 		if c.class {
 			return c.clip(s, raw)
 		}

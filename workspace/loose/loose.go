@@ -66,6 +66,9 @@ func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build,
 		}
 		return o.ownWeights(path, file)
 	case FormTransformer:
+		if joint, err := convert.IsJoint(path); err == nil && joint {
+			return o.ownJoint(ctx, path)
+		}
 		if vision, err := convert.IsVision(path); err == nil && vision {
 			return o.ownVision(ctx, path)
 		}

@@ -3,6 +3,7 @@ package loose
 import (
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
 
 	"mm-abi.org/mm/builds"
@@ -34,6 +35,41 @@ func (o *Opener) ownSentence(ctx context.Context, path string, convertTo func(ct
 		return nil, err
 	}
 	return f.Build(), nil
+}
+
+// jointExt is the extension of a converted model of texts and pictures: the folder that
+// [convert.Joint] writes.
+const jointExt = ".joint"
+
+// ownJoint makes a build of a folder of CLIP or SigLIP, converted now or before.
+func (o *Opener) ownJoint(ctx context.Context, path string) (*builds.Build, error) {
+	usable := func(path string) bool { return home.Exists(filepath.Join(path, convert.GraphFile)) }
+	project, err := o.converted(ctx, path, jointExt, usable, func(ctx context.Context, from, to string) (string, error) {
+		o.Say("%s is converted for the engines, once", from)
+		converted, err := convert.Joint(ctx, from, convert.Options{Dir: to, Name: visionName, Version: "1.0.0"})
+		if err != nil && ctx.Err() == nil {
+			return "", weightsFault(from, err)
+		}
+		return converted, errors.Join(err, ctx.Err())
+	})
+	if err != nil {
+		return nil, err
+	}
+	var b *builds.Build
+	for _, part := range []string{convert.TextPart, convert.ImagePart} {
+		fn, err := o.functionModule(ctx, filepath.Join(project, "modules", visionName+part))
+		if err != nil {
+			return nil, err
+		}
+		if b == nil {
+			b = fn.Build()
+			continue
+		}
+		b.Manifests[fn.Part.Name] = fn.Manifest
+		maps.Copy(b.Files.(*ownFiles).paths, fn.Files.(*ownFiles).paths)
+		b.Assembly.Modalities = append(b.Assembly.Modalities, builds.ModalityPart{Modality: fn.Manifest.Modality, Encoder: fn.Part})
+	}
+	return b, nil
 }
 
 // readsText returns the build of a module folder of an encoder of text or of an
