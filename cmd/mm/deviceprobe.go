@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
 	"mm-abi.org/mm/lab/judge"
@@ -32,8 +29,7 @@ func (p *program) deviceProbe(c *cli.Context) error {
 	})
 }
 
-// writeProbe writes the raw properties of a device for mm lab probe, a file each. A
-// property that the device did not report has no file; an older one is removed.
+// writeProbe writes the raw properties of a device for mm lab probe.
 func writeProbe(ctx context.Context, path string, way wayOptions, d *device.Device, v device.Probe) error {
 	said := map[string]string{judge.DevicesFile: "", judge.PropFile: v.Raw.Properties, judge.MemoryFile: v.Raw.Memory, judge.BatteryFile: v.Raw.Battery, judge.DiskFile: v.Raw.Disk, judge.ThermalFile: v.Raw.Thermal}
 	if way.ssh == "" {
@@ -47,20 +43,5 @@ func writeProbe(ctx context.Context, path string, way wayOptions, d *device.Devi
 			}
 		}
 	}
-	dir, err := fsx.Create(path, 0o755, fsx.Options{})
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	for name, text := range said {
-		if text == "" {
-			err = dir.Remove(name)
-		} else {
-			err = dir.WriteFile(name, []byte(text), 0o644)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
+	return judge.WriteProbe(path, said)
 }

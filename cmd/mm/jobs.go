@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -162,49 +161,25 @@ func (p *program) jobsWork(c *cli.Context) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--room %s --keep %s: %w", c.String("room"), room.Age, err)}
 	}
-	return p.workJobs(c.Context, opt, workOptions{dir: c.String("dir"), more: c.String("capability"), idle: c.Duration("idle"), room: room})
-}
-
-// workOptions are those of a worker.
-type workOptions struct {
-	dir, more string
-	idle      time.Duration
-	room      farm.Room
+	return p.workJobs(c.Context, farm.WorkOptions{Queue: opt, Dir: c.String("dir"), Idle: c.Duration("idle"), Room: room}, c.String("capability"))
 }
 
 // workJobs executes jobs until ctx is done or none came for the idle time.
-func (p *program) workJobs(ctx context.Context, opt farm.Options, o workOptions) error {
-	can, err := capabilities(o.more)
-	if err != nil {
+func (p *program) workJobs(ctx context.Context, o farm.WorkOptions, more string) (err error) {
+	if o.Capabilities, err = capabilities(more); err != nil {
 		return usageError{err}
 	}
 	home, err := jobsHome()
 	if err != nil {
 		return err
 	}
-	dir, lock, err := farm.Place(ctx, o.dir, filepath.Join(home, "workers"))
-	if err != nil {
+	if o.Program, err = os.Executable(); err != nil {
 		return err
 	}
-	defer lock.Unlock()
-	q, err := farm.Open(ctx, opt)
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	command := farm.Command{Queue: q, Program: program, Dir: dir, Room: o.room}
-	if err := command.Tidy(ctx); err != nil {
-		return err
-	}
-	w := farm.Worker{Queue: q, Name: farm.Name(dir), Capabilities: can, Executor: command, Idle: o.idle, Tell: func(r farm.Result, command string) {
-		p.say("job %.12s %s: %.1f s", r.Job, command, r.Seconds)
-	}}
-	p.say("worker %s: %s", w.Name, can)
-	return w.Work(ctx)
+	o.Home = filepath.Join(home, "workers")
+	o.Begin = func(w farm.Worker) { p.say("worker %s: %s", w.Name, w.Capabilities) }
+	o.Tell = func(r farm.Result, command string) { p.say("job %.12s %s: %.1f s", r.Job, command, r.Seconds) }
+	return farm.Work(ctx, o)
 }
 
 // capabilities returns those of this machine, its engines, and more.

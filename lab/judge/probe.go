@@ -27,6 +27,27 @@ const (
 	PythonFile  = "python.txt"
 )
 
+// WriteProbe writes the files of a probe to a folder by name. An empty text has no file; an
+// older one is removed.
+func WriteProbe(path string, files map[string]string) error {
+	dir, err := fsx.Create(path, 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for name, text := range files {
+		if text == "" {
+			err = dir.Remove(name)
+		} else {
+			err = dir.WriteFile(name, []byte(text), 0o644)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // maxFile is the maximum size of a file in bytes.
 const maxFile = 1 << 20
 

@@ -63,7 +63,7 @@ const (
 const maxPacket = 4 << 20
 
 // Exec runs a command in the device's shell. A failing command is not an error. If the
-// connection ends before the exit code, the error is [lane.ErrLost].
+// connection ends before the exit code, the error is [protocol.ErrLost].
 func (l *Lane) Exec(ctx context.Context, command string) (protocol.CommandOutput, error) {
 	c, err := l.open(ctx, "shell,v2,raw:"+command)
 	if err != nil {
