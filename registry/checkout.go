@@ -188,7 +188,7 @@ func (c *checkout) open(ctx context.Context, dir string) error {
 	}
 }
 
-// room returns a [*disk.FullError] if the file system of the target has no space for
+// room returns a [*cas.FullError] if the file system of the target has no space for
 // the files that have to be copied.
 func (c *checkout) room(parts []part) error {
 	free, ok := c.s.Free(c.dir.Path())

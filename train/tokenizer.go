@@ -6,10 +6,13 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Tokenizer selects a tokenizer: that of a file, or one trained on the training
@@ -98,4 +101,19 @@ func ReadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 		return tok, nil
 	}
 	return nil, fmt.Errorf("tokenizer %s: as tokenizer.json: %w; as phi-auto's: %w", path, hf, err)
+}
+
+// WriteTokenizer writes a GGUF file with a tokenizer and without weights.
+func WriteTokenizer(file string, tok *tokenizer.Tokenizer) error {
+	d, err := fsx.Create(filepath.Dir(file), 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	var b strings.Builder
+	kvs := append([]gguf.KV{{Key: gguf.KeyArchitecture, Value: "llama"}, {Key: gguf.KeyName, Value: strings.TrimSuffix(filepath.Base(file), ".gguf")}}, tok.KVs()...)
+	if _, err := gguf.Write(&b, kvs, nil); err != nil {
+		return err
+	}
+	return d.WriteFile(filepath.Base(file), []byte(b.String()), 0o644)
 }

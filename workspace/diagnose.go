@@ -1,4 +1,4 @@
-package main
+package workspace
 
 import (
 	"errors"
@@ -21,8 +21,11 @@ var refusals = map[sign.Reason]diag.Code{
 	sign.OlderForm: diag.OlderForm,
 }
 
-// asDiagnostics converts an error of a library to a diagnostic, if it has a code.
-func asDiagnostics(err error) (diag.List, bool) {
+// RefusalCode returns the diagnostic code of a reason to refuse.
+func RefusalCode(r sign.Reason) diag.Code { return refusals[r] }
+
+// Diagnostics converts an error of a library to a diagnostic, if it has a code.
+func Diagnostics(err error) (diag.List, bool) {
 	if list, ok := diag.From(err); ok {
 		return list, true
 	}

@@ -19,7 +19,7 @@ func (w *Workspace) SequenceDir() string { return w.cached(textDir) }
 // ChatFile is the file of the conversation called name, which may be missing.
 func (w *Workspace) ChatFile(name string) (string, error) {
 	if !chatName().MatchString(name) {
-		return "", fmt.Errorf("bad conversation name %.80q: want letters, digits, dots, hyphens and underscores", name)
+		return "", fmt.Errorf("%w %.80q: want letters, digits, dots, hyphens and underscores", ErrChatName, name)
 	}
 	return filepath.Join(w.home, chatDir, name+".json"), nil
 }

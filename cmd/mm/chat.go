@@ -108,7 +108,7 @@ func (p *program) hold(ctx context.Context, w *workspace.Workspace, u use, talk 
 		if err := p.resume(k, talk, model); err != nil {
 			return err
 		}
-		t.keep = func() error { return k.save(talk) }
+		t.keep = func() error { return keepError(u.keep, k.Save(talk.Save)) }
 	}
 	if system != "" {
 		talk.System(system)

@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/workspace"
 )
 
 // The exit codes, a stable interface.
@@ -56,7 +57,7 @@ func (p *program) exit(err error) int {
 		return exitOK
 	}
 	var shown reported
-	if list, ok := asDiagnostics(err); ok {
+	if list, ok := workspace.Diagnostics(err); ok {
 		if !errors.As(err, &shown) {
 			p.printDiagnostics(list)
 		}

@@ -14,6 +14,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/modality"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
@@ -84,7 +85,7 @@ func (p *program) callOptions(c *cli.Context) (call, error) {
 			return u, usageError{fmt.Errorf("--output %s: unsupported extension, want .npy, .png or .wav", o.value)}
 		}
 		for _, path := range u.reads() {
-			if overwrites(o.value, path) {
+			if fsx.Overwrites(o.value, path) {
 				return u, usageError{fmt.Errorf("--output %s would overwrite an input", o.value)}
 			}
 		}

@@ -139,44 +139,18 @@ func functionBlocksOptions(c *cli.Context) (convert.Function, error) {
 		flag string
 		into any
 	}{{"preprocess", &fn.Preprocess}, {"state", &fn.State}, {"constant", &fn.Constants}, {"postprocess", &fn.Postprocess}, {"param", &fn.Params}, {"cap", &fn.Caps}} {
-		if err := blocks(c.StringSlice(f.flag), f.into); err != nil {
+		if err := schemas.Assign(c.StringSlice(f.flag), f.into); err != nil {
 			return fn, usageError{fmt.Errorf("--%s %w", f.flag, err)}
 		}
 	}
 	if text := c.String("speech"); text != "" {
-		if err := blocks([]string{"speech=" + text}, &struct {
+		if err := schemas.Assign([]string{"speech=" + text}, &struct {
 			Speech **modules.Speech `json:"speech"`
 		}{&fn.Speech}); err != nil {
 			return fn, usageError{fmt.Errorf("--speech %w", err)}
 		}
 	}
 	return fn, nil
-}
-
-// blocks parses assignments of YAML values, NAME=VALUE, as one mapping.
-func blocks(given []string, into any) error {
-	if len(given) == 0 {
-		return nil
-	}
-	var text strings.Builder
-	for _, g := range given {
-		name, value, ok := strings.Cut(g, "=")
-		if !ok || strings.HasPrefix(strings.TrimSpace(g), "{") {
-			name, value = "", g
-		}
-		if strings.ContainsAny(value, "\n\r") || strings.TrimSpace(value) == "" {
-			return fmt.Errorf("%s: want NAME=VALUE with a value of one line of YAML", g)
-		}
-		fmt.Fprintf(&text, "%q: %s\n", name, value)
-	}
-	doc, list := schemas.Parse("the command line", []byte(text.String()))
-	if list.Failed() {
-		return fmt.Errorf("%s: %w", strings.Join(given, " "), list.Err())
-	}
-	if err := doc.Decode(into); err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(given, " "), errors.Unwrap(err))
-	}
-	return nil
 }
 
 func convertOptions(c *cli.Context) convert.Options {

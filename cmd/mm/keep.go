@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/workspace"
 )
@@ -21,78 +16,34 @@ func keepFlag() cli.Flag {
 	return &cli.StringFlag{Name: "keep", Usage: "continue the conversation `NAME` and keep it (MM_HOME/chats); a path, or a name in .json, is a file of your own"}
 }
 
-// keeping is a conversation that outlives the process, which has it alone.
-type keeping struct {
-	name, base string
-	dir        *fsx.Dir
-	lock       *fsx.Lock
-}
-
 // keep opens the conversation that --keep names.
-func (p *program) keep(ctx context.Context, w *workspace.Workspace, name string) (*keeping, error) {
-	file, err := name, error(nil)
-	if !strings.ContainsAny(name, `/\`) && filepath.Ext(name) != ".json" {
-		if file, err = w.ChatFile(name); err != nil {
-			return nil, usageError{fmt.Errorf("--keep: %w", err)}
-		}
+func (p *program) keep(ctx context.Context, w *workspace.Workspace, name string) (*workspace.Chat, error) {
+	k, err := w.OpenChat(ctx, name)
+	if errors.Is(err, workspace.ErrChatName) {
+		return nil, usageError{fmt.Errorf("--keep: %w", err)}
 	}
-	k := &keeping{name: name, base: filepath.Base(file)}
-	if k.dir, err = fsx.Create(filepath.Dir(file), 0o700, fsx.Options{}); err != nil {
-		return nil, fmt.Errorf("--keep %s: %w", name, err)
-	}
-	if k.lock, err = k.dir.TryLock(ctx, k.base+".lock"); err != nil {
-		if errors.Is(err, fsx.ErrLocked) {
-			err = hinted{errors.New("the conversation is in use by another process"), "end that process, or keep this conversation under another name"}
-		}
-		return nil, errors.Join(fmt.Errorf("--keep %s: %w", name, err), k.dir.Close())
-	}
-	return k, nil
+	return k, keepError(name, err)
 }
 
-// Close frees the conversation for other processes.
-func (k *keeping) Close() error { return errors.Join(k.lock.RemoveUnlock(), k.dir.Close()) }
-
-// load restores the conversation, if it was kept. It reports whether it was, and the model
-// that answered.
-func (k *keeping) load(talk *runner.Conversation) (found bool, model string, err error) {
-	f, err := fsx.OpenRegular(filepath.Join(k.dir.Path(), k.base))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, "", nil
-	}
-	if err == nil {
-		defer f.Close()
-		model, err = talk.RestoreFrom(f)
-	}
+// keepError adds the flag to an error of a kept conversation.
+func keepError(name string, err error) error {
 	if err != nil {
-		return false, "", hinted{fmt.Errorf("--keep %s: %w", k.name, err), "the file was not changed; move " + filepath.Join(k.dir.Path(), k.base) + " away to begin anew"}
+		err = fmt.Errorf("--keep %s: %w", name, err)
 	}
-	return true, model, nil
-}
-
-// save replaces the kept conversation.
-func (k *keeping) save(talk *runner.Conversation) error {
-	var b bytes.Buffer
-	err := talk.Save(&b)
-	if err == nil {
-		err = k.dir.WriteFile(k.base, b.Bytes(), 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("--keep %s: %w", k.name, err)
-	}
-	return nil
+	return err
 }
 
 // resume restores a kept conversation, and reports another model that answered so far.
-func (p *program) resume(k *keeping, talk *runner.Conversation, model string) error {
+func (p *program) resume(k *workspace.Chat, talk *runner.Conversation, model string) error {
 	talk.Model = model
-	found, was, err := k.load(talk)
+	found, was, err := k.Load(talk.RestoreFrom)
 	switch {
 	case err != nil || !found:
-		return err
+		return keepError(k.Name, err)
 	case was != model:
-		p.say("conversation %s was answered by %s so far; %s reads its text anew", k.name, was, model)
+		p.say("conversation %s was answered by %s so far; %s reads its text anew", k.Name, was, model)
 	}
-	p.say("conversation %s goes on after %d turns", k.name, len(talk.Messages()))
+	p.say("conversation %s goes on after %d turns", k.Name, len(talk.Messages()))
 	return nil
 }
 

@@ -103,32 +103,17 @@ func (o outputs) check(req *runner.Request) error {
 	written := map[string]string{"out-image": o.files[abi.Image], "out-audio": o.files[abi.Audio], "trace-svg": o.svg}
 	for _, flag := range slices.Sorted(maps.Keys(written)) {
 		for _, in := range req.Inputs {
-			if overwrites(written[flag], in.Path) {
+			if fsx.Overwrites(written[flag], in.Path) {
 				return usageError{fmt.Errorf("--%s %s would overwrite an input", flag, written[flag])}
 			}
 		}
 		for _, a := range req.Assets {
-			if overwrites(written[flag], a.Path) {
+			if fsx.Overwrites(written[flag], a.Path) {
 				return usageError{fmt.Errorf("--%s %s would overwrite the asset %s", flag, written[flag], a.Name)}
 			}
 		}
 	}
 	return nil
-}
-
-// overwrites reports whether the path written is the path read, or is in the
-// folder read.
-func overwrites(written, read string) bool {
-	info, err := os.Stat(read)
-	if err != nil {
-		return false
-	}
-	old, err := os.Stat(written)
-	if err != nil {
-		return false
-	}
-	folder, err := os.Stat(filepath.Dir(written))
-	return os.SameFile(old, info) || err == nil && os.SameFile(folder, info)
 }
 
 // apply adds the outputs to a request. A request from a file already lists its

@@ -1,33 +1,13 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn"
-	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/workspace"
 )
-
-// qnnProbed is the output of mm qnn probe.
-type qnnProbed struct {
-	Backend   string `json:"backend"` // "qnn" or "qnn (emulated)"
-	Folder    string `json:"folder"`  // of the libraries
-	Simulated bool   `json:"simulated"`
-	Build     string `json:"build"`    // of the SDK
-	Provider  string `json:"provider"` // reported by libQnnHtp
-	Core      string `json:"core_api"`
-	HTP       string `json:"htp_api"`
-	System    string `json:"system_api"`
-	SoC       uint32 `json:"soc_model"`
-	Arch      string `json:"arch"`
-	VTCM      uint32 `json:"vtcm_mib"`
-	Devices   int    `json:"devices"`
-	Compiler  string `json:"compiler,omitempty"` // version of ONNX Runtime, if its plugin is installed
-}
 
 func (p *program) qnnProbe(c *cli.Context) error {
 	e := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs")}
@@ -35,7 +15,7 @@ func (p *program) qnnProbe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	v := probed(got, e.Library)
+	v := qnn.DescribePlatform(got, e.Library)
 	if e.Library == "" {
 		home, err := workspace.DefaultHome()
 		if err != nil {
@@ -59,16 +39,4 @@ func (p *program) qnnProbe(c *cli.Context) error {
 	}
 	diag.Fact(p.stdout, "compiler", "%s", v.Compiler)
 	return nil
-}
-
-func probed(p ask.Platform, dir string) qnnProbed {
-	text := func(v ask.Version) string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
-	v := qnnProbed{
-		Backend: native.QNN, Folder: dir, Simulated: p.Simulated, Build: p.Build, Provider: p.Provider, Core: text(p.Core), HTP: text(p.Backend), System: text(p.System),
-		SoC: p.SoC, Arch: fmt.Sprintf("v%d", p.Arch), VTCM: p.VTCM, Devices: p.Devices, Compiler: p.Compiler,
-	}
-	if p.Simulated {
-		v.Backend += " (emulated)"
-	}
-	return v
 }

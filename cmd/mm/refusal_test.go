@@ -31,7 +31,7 @@ func TestEveryRefusalHasItsCode(t *testing.T) {
 		if code := p.exit(&sign.Refusal{Reason: reason, Repository: "a/b"}); code != exitRefused {
 			t.Errorf("%s ends with %d", reason, code)
 		}
-		code := refusals[reason]
+		code := workspace.RefusalCode(reason)
 		if other, ok := seen[code]; ok || code == "" {
 			t.Errorf("%s and %s share %q", reason, other, code)
 		}

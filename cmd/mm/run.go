@@ -271,7 +271,7 @@ func (p *program) respond(ctx context.Context, w *workspace.Workspace, u use, r 
 	if err != nil {
 		return a, err
 	}
-	return a, k.save(talk)
+	return a, keepError(u.keep, k.Save(talk.Save))
 }
 
 // continuedTokens limits a continued text without --max-tokens.

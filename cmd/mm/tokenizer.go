@@ -3,16 +3,13 @@ package main
 import (
 	"fmt"
 	"iter"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/train"
 )
 
@@ -65,7 +62,7 @@ func (p *program) tokenizerTrain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := writeVocabulary(c.String("out"), tok); err != nil {
+	if err := train.WriteTokenizer(c.String("out"), tok); err != nil {
 		return err
 	}
 	ids := 0
@@ -80,21 +77,6 @@ func documents(text, separator string) iter.Seq[string] {
 		return slices.Values([]string{text})
 	}
 	return strings.SplitSeq(text, separator)
-}
-
-// writeVocabulary writes a GGUF file with a tokenizer and without weights.
-func writeVocabulary(file string, tok *tokenizer.Tokenizer) error {
-	d, err := fsx.Create(filepath.Dir(file), 0o755, fsx.Options{})
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	var b strings.Builder
-	kvs := append([]gguf.KV{{Key: gguf.KeyArchitecture, Value: "llama"}, {Key: gguf.KeyName, Value: strings.TrimSuffix(filepath.Base(file), ".gguf")}}, tok.KVs()...)
-	if _, err := gguf.Write(&b, kvs, nil); err != nil {
-		return err
-	}
-	return d.WriteFile(filepath.Base(file), []byte(b.String()), 0o644)
 }
 
 func (p *program) tokenizerEncode(c *cli.Context) error {

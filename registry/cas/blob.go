@@ -202,7 +202,7 @@ func (s *Blobs) ReadBlob(desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// RoomFor returns a [*disk.FullError] if the file system has no space for need more
+// RoomFor returns a [*FullError] if the file system has no space for need more
 // bytes.
 func (s *Blobs) RoomFor(need int64) error {
 	if free, ok := s.Free(s.path); ok && need > free {

@@ -77,7 +77,7 @@ func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*art
 // linked reports whether Pack links the file at path.
 func linked(path string, size int64) bool { return size >= LinkFrom && isModel(path) }
 
-// room returns a [*disk.FullError] if the store has no space for the files to copy.
+// room returns a [*cas.FullError] if the store has no space for the files to copy.
 // They are hashed only if they might not fit.
 func room(ctx context.Context, store *registry.Store, m *modules.Manifest) error {
 	var total int64

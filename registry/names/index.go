@@ -29,7 +29,7 @@ const (
 	kindAtts       = "dev.cosignproject.cosign/atts"
 )
 
-// journalAnnotation of index.json names the file in disk.JournalDir that holds the
+// journalAnnotation of index.json names the file in cas.JournalDir that holds the
 // changes made since.
 const journalAnnotation = abi.Namespace + ".journal"
 
