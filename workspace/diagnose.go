@@ -32,14 +32,14 @@ func Diagnostics(err error) (diag.List, bool) {
 	var list diag.List
 	var refusal *sign.Refusal
 	var missing *runtimes.Unavailable
-	var taken *registry.TakenError
+	var exists *registry.TakenError
 	var damaged *registry.DamagedError
 	switch {
 	case errors.As(err, &refusal):
 		detail := refusal.Error()
 		list.Add(refusals[refusal.Reason], diag.Pos{File: refusal.Repository}, detail, refusal.Hint)
-	case errors.As(err, &taken):
-		list.Add(diag.VersionTaken, diag.Pos{}, taken.Error(), "choose another version, or overwrite it with --force")
+	case errors.As(err, &exists):
+		list.Add(diag.VersionTaken, diag.Pos{}, exists.Error(), "choose another version, or overwrite it with --force")
 	case errors.As(err, &damaged):
 		list.Add(diag.Corrupt, diag.Pos{File: damaged.Dir}, damaged.Err.Error(), "mm fsck --repair writes it anew from the blobs (with --layout DIR for a layout)")
 	case errors.Is(err, remote.ErrReceived):
