@@ -151,7 +151,7 @@ type Names struct {
 	key      cas.Key       // of index.json
 	trusted  bool          // the key alone shows whether index.json changed
 	sum      digest.Digest // of its bytes
-	journal  string        // its name in disk.JournalDir
+	journal  string        // its name in cas.JournalDir
 	off      int64         // bytes of it that were read
 	followed bool          // changes are recorded
 	changes  Changes       // since the last Follow
