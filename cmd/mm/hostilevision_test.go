@@ -63,6 +63,43 @@ func TestHostileVision(t *testing.T) {
 	t.Logf("%d damaged models: exit codes %v", n, counts)
 }
 
+// TestHostileJoint embeds a text and a picture with damaged folders of CLIP and SigLIP: each
+// is refused with a reason, or runs, within bounds of memory.
+func TestHostileJoint(t *testing.T) {
+	n := 40
+	if v, err := strconv.Atoi(os.Getenv("MM_HOSTILE")); err == nil {
+		n = v
+	}
+	t.Setenv("MM_HOME", t.TempDir())
+	counts := map[int]int{}
+	root := filepath.Join("..", "..", "onnx", "sentence", "testdata", "joint")
+	names := []string{"config.json", "config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "spiece.model", "spiece.model", "model.safetensors"}
+	for i := range n {
+		rng := rand.New(rand.NewPCG(uint64(i), 2))
+		from := filepath.Join(root, []string{"clip", "siglip"}[i%2])
+		dir := filepath.Join(t.TempDir(), "m")
+		if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+		what := damageOne(t, dir, names, rng)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, stderr, code := mm(t, "embed", "--image", filepath.Join(root, "33x35.png"), dir, "a photo of a cat")
+		runtime.ReadMemStats(&after)
+		counts[code]++
+		if code != exitOK && strings.TrimSpace(stderr) == "" || strings.Contains(stderr, "panic") || strings.Contains(stderr, "runtime error") {
+			t.Errorf("%d, %s of %s: exit %d, %q", i, what, from, code, stderr)
+		}
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 2048 {
+			t.Errorf("%d, %s of %s: %d MiB allocated: %s", i, what, from, mib, stderr)
+		}
+	}
+	if len(counts) < 2 {
+		t.Errorf("%d damaged folders all have the exit code of one: %v", n, counts)
+	}
+	t.Logf("%d damaged folders: exit codes %v", n, counts)
+}
+
 // figures are the numbers of a JSON file.
 var figures = regexp.MustCompile(`-?\b[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\b`)
 
