@@ -33,10 +33,10 @@ test:
 race:
 	$(GO) test -race -short ./...
 
-# The kernels that processors without assembly run; the native engines are compared with in
-# the main run.
+# The kernels that processors without assembly run. The main run compares with the native
+# engines, and tests random orders of the scheduler, which do not depend on kernels.
 plain:
-	MM_NATIVE_DIR= $(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./train/llm ./onnx/engine/...
+	MM_NATIVE_DIR= $(GO) test -tags purego -skip '^TestStress$$' ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./train/llm ./onnx/engine/...
 
 # The NEON kernels, under qemu-user, and the bytes of scenes.
 arm64:
