@@ -333,7 +333,7 @@ workflows:
 	@scripts/workflows.sh
 	@scripts/gitlab.sh
 
-# The model hub's client beside mm, both ways, at a hub in memory; and the figures of one
+# The model hub's client compared with mm, both ways, at a hub in memory; and the figures of one
 # evaluation as it reads them.
 hub:
 	@scripts/hub.sh

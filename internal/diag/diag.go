@@ -5,7 +5,7 @@
 // list is printed by [List.Text] for logs, [List.Render] for a terminal,
 // [List.JSON] for programs and [List.GitHub] for annotations in CI. The table of
 // codes (table.go) is the source of docs/DIAGNOSTICS.md; the meaning of a code
-// never changes.
+// never changes. Hints propose the nearest spelling of a name.
 package diag
 
 import (

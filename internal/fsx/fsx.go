@@ -13,6 +13,9 @@
 // system and may refuse, shorten or record the operation. Package fsxtest implements three
 // kinds of failures with it (the Nth call fails, the process dies at the Nth call, a power
 // failure loses what was not synced). Without a hook an operation costs one nil check.
+//
+// [ParseSize] and [FormatSize] convert sizes of files, and [Sniff] recognizes kinds of files
+// by their first bytes.
 package fsx
 
 import (

@@ -1,7 +1,7 @@
 // Package testfiles locates files that tests need and the repository does not contain: real
 // data next to the checkout, and the sources and libraries of the engines that mm is
-// compared with. Tests whose files are missing are skipped.
-// skipped and says so.
+// compared with. Tests whose files are missing are skipped. [Jinja] renders templates with
+// Python's Jinja.
 package testfiles
 
 import (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -27,17 +26,8 @@ const (
 // IsJoint reports whether a folder holds encoders of texts and pictures whose vectors
 // share a space, such as CLIP.
 func IsJoint(folder string) (bool, error) {
-	data, err := fsx.ReadFile(filepath.Join(folder, "config.json"), maxSettings)
-	if err != nil {
-		return false, err
-	}
-	var head struct {
-		Type string `json:"model_type"`
-	}
-	if json.Unmarshal(data, &head) != nil { // the reader of the folder reports it
-		return false, nil
-	}
-	return tower.IsJoint(head.Type), nil
+	family, err := modelType(folder)
+	return tower.IsJoint(family), err
 }
 
 // Joint converts a folder of CLIP or SigLIP to an encoder of texts, an encoder of

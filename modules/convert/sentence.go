@@ -42,17 +42,24 @@ type reader struct {
 
 // IsSentence reports whether a folder holds an encoder of text.
 func IsSentence(folder string) (bool, error) {
+	family, err := modelType(folder)
+	return slices.Contains(sentence.Families(), family), err
+}
+
+// modelType returns the model_type of a folder; "" without one or if config.json is
+// malformed, which the reader of the folder reports.
+func modelType(folder string) (string, error) {
 	data, err := fsx.ReadFile(filepath.Join(folder, "config.json"), maxSettings)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	var head struct {
 		Type string `json:"model_type"`
 	}
-	if json.Unmarshal(data, &head) != nil { // the reader of the folder reports it
-		return false, nil
+	if json.Unmarshal(data, &head) != nil {
+		return "", nil
 	}
-	return slices.Contains(sentence.Families(), head.Type), nil
+	return head.Type, nil
 }
 
 // IsSentenceGGUF reports whether a GGUF file is an encoder of text.

@@ -43,7 +43,7 @@ type File struct {
 	// Parts are the contexts in the file, or those it names.
 	Parts []Part
 
-	beside onnx.Opener
+	contexts onnx.Opener
 	litert *blob.LiteRT
 	onnx   *blob.EPContext
 	dlc    *blob.DLC
@@ -90,12 +90,12 @@ func Compiled(head []byte) bool { return blob.IsContext(head) || blob.IsLiteRT(h
 // an unknown format, the error is a diag.List. The files that it names must be
 // regular and below its folder.
 func Open(path string) (*File, error) {
-	return OpenBeside(path, onnx.FolderOpener(filepath.Dir(path), nil))
+	return OpenWith(path, onnx.FolderOpener(filepath.Dir(path), nil))
 }
 
-// OpenBeside is like Open, but opens the contexts that the file names with beside.
+// OpenWith is like Open, but opens the contexts that the file names with contexts.
 // Their reported path is below its folder.
-func OpenBeside(path string, beside onnx.Opener) (*File, error) {
+func OpenWith(path string, contexts onnx.Opener) (*File, error) {
 	r, err := fsx.OpenRegular(path)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func OpenBeside(path string, beside onnx.Opener) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	f := &File{Path: path, Bytes: info.Size(), beside: beside, close: []io.Closer{r}}
+	f := &File{Path: path, Bytes: info.Size(), contexts: contexts, close: []io.Closer{r}}
 	if err := f.read(r); err != nil {
 		f.fault(err)
 	}
@@ -233,7 +233,7 @@ func (f *File) node(n *blob.Node, main *int) error {
 	case n.Embed:
 		p.Size, p.Embedded, p.data = int64(len(n.Bytes)), true, bytes.NewReader(n.Bytes)
 	default:
-		file, err := f.beside(n.File)
+		file, err := f.contexts(n.File)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("missing context %q next to the model", n.File)
 		}

@@ -44,7 +44,7 @@ func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits)
 	if err != nil {
 		return nil, err
 	}
-	f, err := qnnfile.OpenBeside(entry, onnx.NamedOpener(b.Part.Files[string(abi.QNN)], b.Files.Path, b.Sealed()))
+	f, err := qnnfile.OpenWith(entry, onnx.NamedOpener(b.Part.Files[string(abi.QNN)], b.Files.Path, b.Sealed()))
 	if err != nil {
 		return nil, fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}

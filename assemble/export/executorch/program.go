@@ -52,31 +52,23 @@ type Named struct {
 }
 
 // delegate returns the index of a delegate; equal ones are stored once.
-func (p *Program) delegate(data []byte) int {
-	sum := sha256.Sum256(data)
-	if at, ok := p.delegated[sum]; ok {
-		return at
-	}
-	if p.delegated == nil {
-		p.delegated = map[[sha256.Size]byte]int{}
-	}
-	p.Delegates = append(p.Delegates, data)
-	p.delegated[sum] = len(p.Delegates) - 1
-	return len(p.Delegates) - 1
-}
+func (p *Program) delegate(data []byte) int { return once(&p.Delegates, &p.delegated, data) }
 
 // constant returns the index of the data; equal data are stored once.
-func (p *Program) constant(data []byte) int {
+func (p *Program) constant(data []byte) int { return once(&p.Constants, &p.seen, data) }
+
+// once returns the index of data in all, to which new data are appended.
+func once(all *[][]byte, seen *map[[sha256.Size]byte]int, data []byte) int {
 	sum := sha256.Sum256(data)
-	if at, ok := p.seen[sum]; ok {
+	if at, ok := (*seen)[sum]; ok {
 		return at
 	}
-	if p.seen == nil {
-		p.seen = map[[sha256.Size]byte]int{}
+	if *seen == nil {
+		*seen = map[[sha256.Size]byte]int{}
 	}
-	p.Constants = append(p.Constants, data)
-	p.seen[sum] = len(p.Constants) - 1
-	return len(p.Constants) - 1
+	*all = append(*all, data)
+	(*seen)[sum] = len(*all) - 1
+	return len(*all) - 1
 }
 
 // Method is an execution plan: values and the calls that compute them.
