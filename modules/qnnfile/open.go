@@ -44,9 +44,9 @@ type File struct {
 	Parts []Part
 
 	contexts onnx.Opener
-	litert *blob.LiteRT
-	onnx   *blob.EPContext
-	dlc    *blob.DLC
+	litert   *blob.LiteRT
+	onnx     *blob.EPContext
+	dlc      *blob.DLC
 	// faults are parts that could not be read.
 	faults diag.List
 	close  []io.Closer
