@@ -148,6 +148,22 @@ func (m *Model) stuck(pending []*reading) bool {
 	return !slices.ContainsFunc(m.holders, func(h *Session) bool { return h.users.Load() > 0 && !waits(h) })
 }
 
+// loser returns the reading that ends if all are stuck: of those whose calls hold memory
+// that others cannot take, the one that began last, otherwise the last reading.
+func (m *Model) loser(pending []*reading) *reading {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, began := pending[len(pending)-1], uint64(0)
+	for _, r := range pending {
+		for _, o := range r.all {
+			if held := o.s.fixed || len(r.all) > 1; held && o.s.admitted > began && slices.Contains(m.holders, o.s) {
+				last, began = r, o.s.admitted
+			}
+		}
+	}
+	return last
+}
+
 // preempt frees the keys and values of a session, which are computed again when
 // it reads.
 func (m *Model) preempt(s *Session) {

@@ -231,3 +231,43 @@ func TestRestored(t *testing.T) {
 	m.mu.Unlock()
 	read(t, "preempted", s, a1, draw(20, 40))
 }
+
+// TestLoser: if no reading can continue, one ends whose call holds memory of the others,
+// not one that only waits.
+func TestLoser(t *testing.T) {
+	m, _ := pair(t, Options{Threads: 1})
+	holder, second, bystander := session(t, m, SessionOptions{Hidden: true}), session(t, m, SessionOptions{}), session(t, m, SessionOptions{})
+	m.kvLimit = 1 << 30
+	for _, s := range []*Session{holder, second} {
+		if err := s.Feed(t.Context(), draw(200, 40)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call := func(all ...*Session) []*reading {
+		var rs []*reading
+		for _, s := range all {
+			rs = append(rs, &reading{s: s})
+		}
+		for _, r := range rs {
+			r.all = rs
+		}
+		return rs
+	}
+	one := call(holder)
+	two := call(bystander)
+	both := call(session(t, m, SessionOptions{}), second)
+	for name, c := range map[string]struct {
+		pending []*reading
+		want    *reading
+	}{
+		"the bystander came first":   {append(slices.Clone(two), one...), one[0]},
+		"the bystander came last":    {append(slices.Clone(one), two...), one[0]},
+		"a call of two that hold":    {append(slices.Clone(both[:1]), two...), both[0]},
+		"the later of two that hold": {append(slices.Clone(both[1:]), one...), both[1]},
+		"only bystanders":            {append(call(second), two...), two[0]},
+	} {
+		if got := m.loser(c.pending); got != c.want {
+			t.Errorf("%s: the reading of session %d ends, want %d", name, got.s.admitted, c.want.s.admitted)
+		}
+	}
+}

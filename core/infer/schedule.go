@@ -202,7 +202,7 @@ func (m *Model) step(own chan bool) {
 	case !moved && (absent > 0 || !m.stuck(q.now)):
 		time.Sleep(leastWait) // others hold the memory that all wait for
 	case !moved:
-		r := q.now[0]
+		r := m.loser(q.now)
 		r.err, r.done = fmt.Errorf("%w: it is held by sessions that cannot be computed again", ErrMemory), true
 	}
 

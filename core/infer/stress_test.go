@@ -164,7 +164,8 @@ func (x *stress) step() {
 	x.seen["preempt"] += max(0, -lost)
 	x.event("pass of %d, moved: %t", len(x.pending), moved)
 	if !moved && absent == 0 && x.m.stuck(x.pending) {
-		x.pending[0].err, x.pending[0].done = fmt.Errorf("%w: stuck", ErrMemory), true
+		r := x.m.loser(x.pending)
+		r.err, r.done = fmt.Errorf("%w: stuck", ErrMemory), true
 		x.seen["stuck"]++
 		single := func(r *reading) bool { return len(r.all) == 1 }
 		if !slices.ContainsFunc(x.m.holders, func(s *Session) bool { return s.fixed || !single(&s.current) }) {
