@@ -25,7 +25,6 @@ import (
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/step"
@@ -247,7 +246,7 @@ func TestLanguageNPU(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	story, prompt, tok := stories(t)
 	compiled := func(model, out string, places, positions int, layers window.Span) {

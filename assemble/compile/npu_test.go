@@ -17,8 +17,8 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/onnx/window"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
@@ -90,7 +90,7 @@ func TestNPU(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	block, hidden := layer(t)
 	encoder := filepath.FromSlash("../../catalog/vision-enc/vision_enc.onnx")
@@ -178,7 +178,7 @@ func TestSameBytes(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	path := filepath.FromSlash("../../catalog/vision-enc/vision_enc.onnx")
 	sets, err := compile.Samples(path, []string{filepath.FromSlash("../../catalog/vision-enc/golden")})

@@ -17,8 +17,8 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/htp/fit"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
@@ -93,7 +93,7 @@ func TestQuantised(t *testing.T) {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
 	mnist, whole := testfiles.Shared(t, "onnx", "mnist.onnx"), testfiles.Shared(t, "onnx", "squeezenet_tensor_input.onnx")
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	head, squeezenet := squeezed(t, whole)
 	for _, c := range []struct {

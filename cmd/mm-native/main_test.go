@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
@@ -54,7 +54,7 @@ struct big llama_context_default_params(void) { struct big b; __builtin_memset(&
 // An unexpected library is refused or ends mm-native; mm reports its last lines, and its output on
 // standard output does no harm.
 func TestInvalidLibraries(t *testing.T) {
-	program := nativetest.Program(t)
+	program := runtimetest.Program(t)
 	for name, c := range map[string]struct {
 		engine string
 		files  map[string]string
@@ -105,7 +105,7 @@ func llama(code string) map[string]string {
 
 // A process that aborts leaves no core file behind.
 func TestNoCoreDump(t *testing.T) {
-	program, dir := nativetest.Program(t), t.TempDir()
+	program, dir := runtimetest.Program(t), t.TempDir()
 	library(t, filepath.Join(dir, "libonnxruntime.so.1"), `#include <stdio.h>
 #include <sys/resource.h>
 __attribute__((constructor)) void f(void) { struct rlimit r; getrlimit(RLIMIT_CORE, &r); fprintf(stderr, "core files of %ld bytes\n", (long)r.rlim_max); __builtin_trap(); }`)

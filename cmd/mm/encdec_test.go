@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // loopCase is an input of an encoder-decoder and the output of transformers
@@ -95,7 +95,7 @@ func TestEncDec(t *testing.T) {
 // TestEncDecOnONNXRuntime compares the greedy ids of the same models, with encoder and
 // decoder in ONNX Runtime, with those of transformers.
 func TestEncDecOnONNXRuntime(t *testing.T) {
-	home, err := nativetest.Home(t, native.ONNXRuntime)()
+	home, err := runtimetest.Home(t, native.ONNXRuntime)()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
@@ -89,7 +89,7 @@ func TestPictureOnEveryEngine(t *testing.T) {
 	if want["a"].Text == want["b"].Text || len(want["a"].Tokens) == 0 {
 		t.Errorf("two pictures, one answer: %q", want["a"].Text)
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	for _, c := range []struct {
 		name, core, function string
 		needs                []string
@@ -100,7 +100,7 @@ func TestPictureOnEveryEngine(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, name := range c.needs {
-				if _, err := native.Install(t.Context(), native.Options{Home: home, Name: name, From: nativetest.Libraries(t, name)}); err != nil {
+				if _, err := native.Install(t.Context(), native.Options{Home: home, Name: name, From: runtimetest.Libraries(t, name)}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/workspace"
 	"mm-abi.org/mm/workspace/modelfile"
 )
@@ -148,7 +148,7 @@ func TestExternalWeights(t *testing.T) {
 	}
 	t.Run("ONNX Runtime", func(t *testing.T) {
 		t.Chdir(filepath.Dir(shipped))
-		got := answer(t, engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)}, b)
+		got := answer(t, engines.ONNXRuntime{Home: runtimetest.Home(t, native.ONNXRuntime)}, b)
 		if len(got) != len(want) {
 			t.Errorf("%d bytes, not %d", len(got), len(want))
 		}

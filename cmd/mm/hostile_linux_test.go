@@ -19,7 +19,7 @@ import (
 
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/testfiles"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // What a run with a damaged input may take: a build of ours in memory and one
@@ -149,7 +149,7 @@ func TestHostileMedia(t *testing.T) {
 	names := slices.Sorted(maps.Keys(odd))
 	n := len(names) + len(flags)
 	if os.Getenv("MM_HOSTILE") != "" {
-		n = 4 * nativetest.Hostile(t)
+		n = 4 * runtimetest.Hostile(t)
 	}
 	counts := map[string]map[int]int{}
 	most, slowest := int64(0), time.Duration(0)
@@ -158,7 +158,7 @@ func TestHostileMedia(t *testing.T) {
 		flag, data, what := flags[(i+2*(i/len(names)))%len(flags)], odd[names[i%len(names)]], names[i%len(names)]
 		if i >= len(names)*len(flags) || i >= len(names) && n < len(names)*len(flags) {
 			from := inputs[flag][i/len(flags)%len(inputs[flag])]
-			data, what = nativetest.Damage(from, uint64(i)), fmt.Sprintf("file %d", i)
+			data, what = runtimetest.Damage(from, uint64(i)), fmt.Sprintf("file %d", i)
 		}
 		what = flag + ", " + what
 		begin := time.Now()

@@ -13,13 +13,13 @@ import (
 
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // A run whose engine is killed in its middle ends with an error that says so;
 // the next run works.
 func TestRunWithAKilledEngine(t *testing.T) {
-	home, err := nativetest.Home(t, native.LlamaCPP)()
+	home, err := runtimetest.Home(t, native.LlamaCPP)()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ type killer struct {
 // Write implements io.Writer.
 func (k *killer) Write(b []byte) (int, error) {
 	if k.at--; k.at == 0 {
-		for _, pid := range nativetest.Children(k.t) {
+		for _, pid := range runtimetest.Children(k.t) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

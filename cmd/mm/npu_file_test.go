@@ -14,8 +14,8 @@ import (
 	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/part"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // ranFile is what mm run wrote of the output of a file that was given an array.
@@ -68,7 +68,7 @@ func TestRunCompiled(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	npuHome(t, libs)
 	t.Chdir(t.TempDir())
 	model := onnx.New("m", 17)
@@ -103,7 +103,7 @@ func TestRunSamples(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	npuHome(t, libs)
 	samples := testfiles.Shared(t, "qnn")
 	t.Chdir(t.TempDir())
@@ -167,7 +167,7 @@ func TestRunVersions(t *testing.T) {
 		t.Skip("skipped: MM_QNN_LIB and MM_QNN_LIB_OLD name no folders with two versions of Qualcomm's libraries")
 	}
 	samples := testfiles.Shared(t, "qnn")
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	npuHome(t, libs)
 	must(t, "runtime", "install", "qnn", "--accept-license", "--from", old)
 	in, err := os.ReadFile(filepath.Join(samples, "fc_add_relu.in.x.f32"))

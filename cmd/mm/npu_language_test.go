@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/internal/testfiles"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // A language model that is compiled by mm qnn compile tells by mm run what the
@@ -20,7 +20,7 @@ func TestNPULanguage(t *testing.T) {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
 	weights, vocab := testfiles.Shared(t, "models", "stories260K.bin"), testfiles.Shared(t, "models", "tok512.bin")
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	npuHome(t, libs)
 	t.Chdir(t.TempDir())
 	must(t, "module", "import", "llama2c", weights, "--tokenizer", vocab, "--name", "stories", "--version", "1.0.0", "--license", "MIT")

@@ -15,8 +15,8 @@ import (
 	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // npuParts are the modules of p-lite that a chart goes through before the core.
@@ -57,7 +57,7 @@ func TestNPU(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	repo, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -21,9 +21,9 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // stranger is a build of a model that nobody here trained.
@@ -89,7 +89,7 @@ func shipped(t *testing.T, s stranger, server string) string {
 	must(t, "verify", at)
 	for _, name := range s.backends[1:] {
 		installed := map[string]string{"onnxruntime": native.ONNXRuntime, "llamacpp": native.LlamaCPP}[name]
-		if _, err := native.Install(t.Context(), native.Options{Home: away, Name: installed, From: nativetest.Libraries(t, installed)}); err != nil {
+		if _, err := native.Install(t.Context(), native.Options{Home: away, Name: installed, From: runtimetest.Libraries(t, installed)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,8 +170,8 @@ func TestStrangersRead(t *testing.T) {
 		"--preprocess", "{height: 48, max_width: 3200, color: bgr, scale: 0.00392156862745098, mean: [0.5], std: [0.5]}",
 		"--postprocess", "softmax_11.tmp_0={ctc: {labels: ppocr_keys_v1.txt, space: true}}", "--with", testfiles.Models(t, "ocr", "ppocr_keys_v1.txt"),
 	}}, []string{"onnx", "onnxruntime"}, nil}
-	nativetest.Libraries(t, native.ONNXRuntime)
-	nativetest.Program(t)
+	runtimetest.Libraries(t, native.ONNXRuntime)
+	runtimetest.Program(t)
 	ref := shipped(t, s, foreignRegistry(t))
 	for i, text := range []string{"Modular ABI 1.0", "slope = 3.14", "invoice 20456"} {
 		file := fmt.Sprintf("%d.png", i)
@@ -195,9 +195,9 @@ func TestStrangersListen(t *testing.T) {
 		"--preprocess", "input={sample_rate: 16000, chunk: 512, context: 64}", "--state", "state=stateN", "--constant", "sr=16000",
 		"--postprocess", "output={segments: {min_ms: 60, min_silence_ms: 100}}",
 	}}, []string{"onnx", "onnxruntime"}, nil}
-	nativetest.Libraries(t, native.ONNXRuntime)
+	runtimetest.Libraries(t, native.ONNXRuntime)
 	sound, digits := recordings(t)
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	ref := shipped(t, s, foreignRegistry(t))
 	if err := os.WriteFile("digits.wav", preprocess.EncodeWAV(sound), 0o600); err != nil {
 		t.Fatal(err)
@@ -375,8 +375,8 @@ func TestStrangersChat(t *testing.T) {
 		{"quantize", "--to", "F32", from, wide},
 		{"module", "import", "gguf", wide, "--name", "smollm2-135m", "--version", "1.0.0", "--license", "Apache-2.0", "--dir", "modules/smollm2-135m"},
 	}, []string{"core", "llamacpp"}, nil}
-	nativetest.Libraries(t, native.LlamaCPP)
-	nativetest.Program(t)
+	runtimetest.Libraries(t, native.LlamaCPP)
+	runtimetest.Program(t)
 	ref := shipped(t, s, foreignRegistry(t))
 	for _, prompt := range []string{"What is the capital of France?", "Write one sentence about the sea.", "Name three colours."} {
 		var first string

@@ -24,7 +24,7 @@ import (
 	"unicode/utf8"
 
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // cost is the cost of one file.
@@ -200,7 +200,7 @@ func hostileSeeds(t *testing.T) (pictures, videos, sounds map[string][]byte) {
 // damaged changes some bytes of a file and, every other time, repairs the
 // checksums.
 func damaged(data []byte, seed uint64) []byte {
-	out := nativetest.Damage(data, seed)
+	out := runtimetest.Damage(data, seed)
 	if seed%2 == 0 {
 		return out
 	}
@@ -249,7 +249,7 @@ func oggSum(b []byte) (sum uint32) {
 // within bounds of memory and time (make hostile-media: 1,000 of each).
 func TestHostileMedia(t *testing.T) {
 	pictures, videos, sounds := hostileSeeds(t)
-	n := 4 * nativetest.Hostile(t)
+	n := 4 * runtimetest.Hostile(t)
 	for _, kind := range []struct {
 		name  string
 		files map[string][]byte

@@ -22,7 +22,6 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
@@ -89,7 +88,7 @@ func tensors(in map[string]engine.Tensor) map[string]runtimes.Tensor {
 }
 
 func TestLiteRTConformance(t *testing.T) {
-	e := engines.LiteRT{Home: nativetest.Home(t, native.LiteRT)}
+	e := engines.LiteRT{Home: runtimetest.Home(t, native.LiteRT)}
 	m, in, _ := liteRTModule(t, "vision-proj/vision_proj.onnx")
 	for _, format := range []abi.Format{abi.TFLite, abi.NNAPI} {
 		t.Run(string(format), func(t *testing.T) {
@@ -100,7 +99,7 @@ func TestLiteRTConformance(t *testing.T) {
 
 // A cancellation ends a long computation for the caller.
 func TestDeep(t *testing.T) {
-	e := engines.LiteRT{Home: nativetest.Home(t, native.LiteRT)}
+	e := engines.LiteRT{Home: runtimetest.Home(t, native.LiteRT)}
 	m, _, in := runtimetest.Deep() // shapes are fixed
 	shapes := map[string]engine.Tensor{}
 	for name, v := range in {
@@ -116,7 +115,7 @@ func TestDeep(t *testing.T) {
 // The modules of the catalog compute their golden outputs, in the types of their
 // manifests.
 func TestCatalog(t *testing.T) {
-	e := engines.LiteRT{Home: nativetest.Home(t, native.LiteRT)}
+	e := engines.LiteRT{Home: runtimetest.Home(t, native.LiteRT)}
 	for _, path := range []string{
 		"vision-proj/vision_proj.onnx", "audio-enc/audio_enc.onnx", "audio-proj/audio_proj.onnx", "img-dec/img_dec.onnx", "tts-dec/tts_dec.onnx",
 	} {
@@ -209,7 +208,7 @@ func TestRefused(t *testing.T) {
 
 // Damaged models cause at most an error.
 func TestDamagedFiles(t *testing.T) {
-	e := engines.LiteRT{Home: nativetest.Home(t, native.LiteRT)}
+	e := engines.LiteRT{Home: runtimetest.Home(t, native.LiteRT)}
 	m, in, _ := liteRTModule(t, "vision-proj/vision_proj.onnx")
 	good := exported(t, m, abi.TFLite, "int8", in)
 	file, err := good.Files.Path("m.tflite")
@@ -231,5 +230,5 @@ func TestDamagedFiles(t *testing.T) {
 		_, err = f.(runtimes.Function).Run(ctx, tensors(in))
 		return err
 	}
-	nativetest.Damaged(t, nativetest.Hostile(t), []string{file}, nativetest.Damage, check, nativetest.Trial{Name: "litert", Use: use})
+	runtimetest.Damaged(t, runtimetest.Hostile(t), []string{file}, runtimetest.Damage, check, runtimetest.Trial{Name: "litert", Use: use})
 }

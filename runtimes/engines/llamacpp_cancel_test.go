@@ -11,14 +11,14 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // A cancellation ends the reading of a long prompt within a batch; the sequence is unchanged, in the same
 // child, and continues.
 func TestLlamaCPPCancelInside(t *testing.T) {
-	e := engines.LlamaCPP{Home: nativetest.Home(t, native.LlamaCPP)}
-	m, s, err := nativetest.Begin(t.Context(), e, llamaBundle(testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")), llamaPrompt)
+	e := engines.LlamaCPP{Home: runtimetest.Home(t, native.LlamaCPP)}
+	m, s, err := runtimetest.Begin(t.Context(), e, llamaBundle(testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")), llamaPrompt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestLlamaCPPCancelInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	children := nativetest.Children(t)
+	children := runtimetest.Children(t)
 	long := make([]int32, 1024)
 	for i := range long {
 		long[i] = int32(100 + i)
@@ -67,14 +67,14 @@ func TestLlamaCPPCancelInside(t *testing.T) {
 	if c := alike(want, got); c < 0.9999 {
 		t.Errorf("the logits behind the prompt are others than before: cosine %v", c)
 	}
-	if now := nativetest.Children(t); !slices.Equal(children, now) {
+	if now := runtimetest.Children(t); !slices.Equal(children, now) {
 		t.Errorf("it took another child (%v, then %v): the library did not hear", children, now)
 	}
 	slices.Sort(took)
 	p95 := took[tries*95/100-1]
 	t.Logf("%d prompts of %d tokens were ended: median %v, p95 %v, longest %v", tries, len(long), took[tries/2], p95, took[tries-1])
 	// The slower ones are as slow as the machine is busy.
-	if quarter := took[tries/4]; quarter > nativetest.Hearing {
-		t.Errorf("three quarters took more than %v, the limit is %v", quarter, nativetest.Hearing)
+	if quarter := took[tries/4]; quarter > runtimetest.Hearing {
+		t.Errorf("three quarters took more than %v, the limit is %v", quarter, runtimetest.Hearing)
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // Architectures that the core does not run are run by the library.
 func TestForeignArchitectures(t *testing.T) {
-	engine := engines.LlamaCPP{Home: nativetest.Home(t, native.LlamaCPP)}
+	engine := engines.LlamaCPP{Home: runtimetest.Home(t, native.LlamaCPP)}
 	dir := t.TempDir()
 	if out, err := exec.Command(testfiles.Python(t, "gguf"), filepath.Join("testdata", "foreign.py"), dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -51,7 +51,7 @@ func TestForeignArchitectures(t *testing.T) {
 
 // The library reads pieces that mm writes as it reads the whole file.
 func TestPieces(t *testing.T) {
-	engine := engines.LlamaCPP{Home: nativetest.Home(t, native.LlamaCPP)}
+	engine := engines.LlamaCPP{Home: runtimetest.Home(t, native.LlamaCPP)}
 	recipe, err := quant.ParseRecipe("Q8_0")
 	if err != nil {
 		t.Fatal(err)

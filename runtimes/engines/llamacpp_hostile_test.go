@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
@@ -35,7 +35,7 @@ func TestLlamaCPPDamagedFiles(t *testing.T) {
 	}
 	use := func(e runtimes.Engine) func(ctx context.Context, _, path string) error {
 		return func(ctx context.Context, _, path string) error {
-			m, s, err := nativetest.Begin(ctx, e, llamaBundle(path), llamaPrompt)
+			m, s, err := runtimetest.Begin(ctx, e, llamaBundle(path), llamaPrompt)
 			if err != nil {
 				return err
 			}
@@ -53,18 +53,18 @@ func TestLlamaCPPDamagedFiles(t *testing.T) {
 		_, err = infer.CheckFile(f)
 		return err
 	}
-	nativetest.Damaged(t, nativetest.Hostile(t), files, nativetest.Damage, check,
-		nativetest.Trial{Name: "core", Use: use(engines.Core{})},
-		nativetest.Trial{Name: "llamacpp", Use: use(engines.LlamaCPP{Home: nativetest.Home(t, native.LlamaCPP)})})
+	runtimetest.Damaged(t, runtimetest.Hostile(t), files, runtimetest.Damage, check,
+		runtimetest.Trial{Name: "core", Use: use(engines.Core{})},
+		runtimetest.Trial{Name: "llamacpp", Use: use(engines.LlamaCPP{Home: runtimetest.Home(t, native.LlamaCPP)})})
 }
 
 // If the child ends or stops during a generation, mm reports it and continues with the next call.
 func TestStruckChild(t *testing.T) {
-	e := engines.LlamaCPP{Home: nativetest.Home(t, native.LlamaCPP)}
+	e := engines.LlamaCPP{Home: runtimetest.Home(t, native.LlamaCPP)}
 	want, _ := llamaSay(t, e, coreModule(t), runtimes.Generation{MaxTokens: 20})
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "aborted": syscall.SIGABRT, "faulted": syscall.SIGSEGV, "stopped": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
-			m, s, err := nativetest.Begin(t.Context(), e, coreModule(t), llamaPrompt)
+			m, s, err := runtimetest.Begin(t.Context(), e, coreModule(t), llamaPrompt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +75,7 @@ func TestStruckChild(t *testing.T) {
 			var ids []int32
 			_, err = s.Generate(ctx, runtimes.Generation{}, func(id int32) error {
 				if ids = append(ids, id); len(ids) == 3 {
-					for _, pid := range nativetest.Children(t) {
+					for _, pid := range runtimetest.Children(t) {
 						syscall.Kill(pid, signal)
 					}
 				}

@@ -15,16 +15,16 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
 // An engine that is killed at any moment ends at most the running call, and the sequence continues in
 // another child with the same text.
 func TestKilledAtAnyMoment(t *testing.T) {
-	e := engines.LlamaCPP{Home: nativetest.Home(t, native.LlamaCPP)}
+	e := engines.LlamaCPP{Home: runtimetest.Home(t, native.LlamaCPP)}
 	want, _ := llamaSay(t, e, coreModule(t), runtimes.Generation{MaxTokens: 60})
-	m, s, err := nativetest.Begin(t.Context(), e, coreModule(t), llamaPrompt)
+	m, s, err := runtimetest.Begin(t.Context(), e, coreModule(t), llamaPrompt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		after := time.Duration(rng.Int64N(int64(duration)))
 		killing.Go(func() {
 			time.Sleep(after)
-			for _, pid := range nativetest.Children(t) {
+			for _, pid := range runtimetest.Children(t) {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
 		})

@@ -16,7 +16,6 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
@@ -36,7 +35,7 @@ var llamaPrompt = []int32{1, 40, 41, 42, 43, 44, 45}
 func TestLlamaCPPConformance(t *testing.T) {
 	b := coreModule(t)
 	b.Tokens.MaxSeq = 200
-	runtimetest.Run(t, runtimetest.Language{Engine: engines.LlamaCPP{Home: nativetest.Home(t, native.LlamaCPP)}, Bundle: b, Prompt: llamaPrompt}.Cases())
+	runtimetest.Run(t, runtimetest.Language{Engine: engines.LlamaCPP{Home: runtimetest.Home(t, native.LlamaCPP)}, Bundle: b, Prompt: llamaPrompt}.Cases())
 }
 
 func llamaSay(t *testing.T, e runtimes.Engine, b runtimes.Bundle, opt runtimes.Generation) (ids []int32, logits []float32) {
@@ -65,7 +64,7 @@ func llamaSay(t *testing.T, e runtimes.Engine, b runtimes.Bundle, opt runtimes.G
 // The two engines return the same logits except for rounding, and so the same greedy text. Sampled text
 // may differ if rounding swaps two tokens of similar probability: the difference is only logged.
 func TestSaysWhatCoreSays(t *testing.T) {
-	home := nativetest.Home(t, native.LlamaCPP)
+	home := runtimetest.Home(t, native.LlamaCPP)
 	same := func(t *testing.T, b runtimes.Bundle, n, greedy int, cosine float64) {
 		for name, o := range map[string]sample.Options{"greedy": {}, "sampled": {Temperature: 0.8, TopK: 40, TopP: 0.9, Seed: 6}} {
 			opt := runtimes.Generation{Options: o, MaxTokens: n}
@@ -139,7 +138,7 @@ func TestShowsWhatCoreShows(t *testing.T) {
 		return all
 	}
 	for name, b := range map[string]runtimes.Bundle{"core-llm": coreModule(t), "F32": seeded} {
-		want, got := shown(engines.Core{}, b), shown(engines.LlamaCPP{Home: nativetest.Home(t, native.LlamaCPP)}, b)
+		want, got := shown(engines.Core{}, b), shown(engines.LlamaCPP{Home: runtimetest.Home(t, native.LlamaCPP)}, b)
 		for i := range want {
 			if len(want[i]) != len(got[i]) {
 				t.Fatalf("%s: %d numbers, %d numbers", name, len(want[i]), len(got[i]))
@@ -168,7 +167,7 @@ func alike(a, b []float32) float64 {
 }
 
 func TestLlamaCPPRefuses(t *testing.T) {
-	home := nativetest.Home(t, native.LlamaCPP)
+	home := runtimetest.Home(t, native.LlamaCPP)
 	ok := coreModule(t)
 	good, err := ok.Entry("gguf")
 	if err != nil {

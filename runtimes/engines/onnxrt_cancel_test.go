@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // powers returns a model that multiplies a matrix with itself many times.
@@ -37,7 +37,7 @@ func powers(t *testing.T, steps int) string {
 
 // A cancellation ends a computation at any moment, and the session continues with the next.
 func TestCancelInside(t *testing.T) {
-	e := engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)}
+	e := engines.ONNXRuntime{Home: runtimetest.Home(t, native.ONNXRuntime)}
 	floats := func(shape ...int64) runtimes.Tensor {
 		n := int64(4)
 		for _, d := range shape {
@@ -67,7 +67,7 @@ func cancelled(t *testing.T, e engines.ONNXRuntime, path, name string, large, sm
 	if err != nil {
 		t.Fatal(err)
 	}
-	children := nativetest.Children(t)
+	children := runtimetest.Children(t)
 	const tries = 20
 	var took []time.Duration
 	for i := range tries {
@@ -93,14 +93,14 @@ func cancelled(t *testing.T, e engines.ONNXRuntime, path, name string, large, sm
 			t.Errorf("%s is another than before", output)
 		}
 	}
-	if now := nativetest.Children(t); !slices.Equal(children, now) {
+	if now := runtimetest.Children(t); !slices.Equal(children, now) {
 		t.Errorf("it took another child (%v, then %v): the library did not hear", children, now)
 	}
 	slices.Sort(took)
 	p95 := took[tries*95/100-1]
 	t.Logf("%d computations were ended: median %v, p95 %v, longest %v", tries, took[tries/2], p95, took[tries-1])
 	// The slower ones are as slow as the machine is busy.
-	if quarter := took[tries/4]; quarter > nativetest.Hearing {
-		t.Errorf("three quarters took more than %v, the limit is %v", quarter, nativetest.Hearing)
+	if quarter := took[tries/4]; quarter > runtimetest.Hearing {
+		t.Errorf("three quarters took more than %v, the limit is %v", quarter, runtimetest.Hearing)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // Damaged models cause at most an error in every engine.
@@ -40,7 +40,7 @@ func TestONNXRuntimeDamagedFiles(t *testing.T) {
 		}
 		return m.Close()
 	}
-	nativetest.Damaged(t, nativetest.Hostile(t), files, onnxtest.Mutate, check,
-		nativetest.Trial{Name: "core", Use: use(engines.ONNX{})},
-		nativetest.Trial{Name: "onnxruntime", Use: use(engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)})})
+	runtimetest.Damaged(t, runtimetest.Hostile(t), files, onnxtest.Mutate, check,
+		runtimetest.Trial{Name: "core", Use: use(engines.ONNX{})},
+		runtimetest.Trial{Name: "onnxruntime", Use: use(engines.ONNXRuntime{Home: runtimetest.Home(t, native.ONNXRuntime)})})
 }

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // A model that needs more memory than its limit fails with an error, and the next request succeeds.
@@ -19,7 +19,7 @@ func TestMemoryLimit(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
 		t.Skip("skipped: no limit on mapped memory here")
 	}
-	e := engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)}
+	e := engines.ONNXRuntime{Home: runtimetest.Home(t, native.ONNXRuntime)}
 	m := onnx.New("zeros", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("n", onnx.INT64, 1)}
 	m.Graph.Add("ConstantOfShape", []string{"n"}, "zeros")

@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 var update = flag.Bool("update", false, "write the list of cases that fail; it may only shrink")
@@ -44,7 +44,7 @@ func TestSuite(t *testing.T) {
 	if home == "" {
 		t.Skip("skipped: MM_ENGINES names no home folder with onnxruntime " + libraryVersion + " installed (make onnx-suite)")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	e := engines.ONNXRuntime{Home: func() (string, error) { return home, nil }}
 	if info, err := e.Probe(t.Context()); err != nil || info.Version != libraryVersion {
 		t.Fatalf("ONNX Runtime %s, %v: the list is that of %s", info.Version, err, libraryVersion)

@@ -14,7 +14,6 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
@@ -62,7 +61,7 @@ func inputs(t *testing.T, path string, many int64) map[string]runtimes.Tensor {
 }
 
 func TestONNXRuntimeConformance(t *testing.T) {
-	e := engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)}
+	e := engines.ONNXRuntime{Home: runtimetest.Home(t, native.ONNXRuntime)}
 	for name, many := range map[string]int64{"vision-proj/vision_proj.onnx": 3, "audio-enc/audio_enc.onnx": 1600, "vision-enc/vision_enc.onnx": 32} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			path := filepath.Join(testfiles.Root(t), "catalog", filepath.FromSlash(name))
@@ -73,7 +72,7 @@ func TestONNXRuntimeConformance(t *testing.T) {
 
 // A cancellation ends a long computation.
 func TestONNXRuntimeDeep(t *testing.T) {
-	e := engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)}
+	e := engines.ONNXRuntime{Home: runtimetest.Home(t, native.ONNXRuntime)}
 	m, in, long := runtimetest.Deep()
 	path := filepath.Join(t.TempDir(), "deep.onnx")
 	ortWrite(t, path, m)
@@ -95,7 +94,7 @@ func ortWrite(t *testing.T, path string, m *onnx.Model) {
 
 // Tensors of every type are passed in and out.
 func TestTypes(t *testing.T) {
-	e := engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)}
+	e := engines.ONNXRuntime{Home: runtimetest.Home(t, native.ONNXRuntime)}
 	dir := t.TempDir()
 	for n, typ := range map[onnx.DType]runtimes.Elem{
 		1: runtimes.Float32, 2: runtimes.Uint8, 3: runtimes.Int8, 4: runtimes.Uint16, 5: runtimes.Int16, 6: runtimes.Int32, 7: runtimes.Int64,
@@ -131,7 +130,7 @@ func TestTypes(t *testing.T) {
 // The library leaves no files and sends nothing: pending telemetry would be in the folder for temporary
 // files.
 func TestNoTelemetry(t *testing.T) {
-	e := engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)}
+	e := engines.ONNXRuntime{Home: runtimetest.Home(t, native.ONNXRuntime)}
 	dir := t.TempDir()
 	for _, name := range []string{"TMPDIR", "HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"} {
 		t.Setenv(name, dir)
@@ -155,7 +154,7 @@ func TestNoTelemetry(t *testing.T) {
 
 // Invalid inputs are refused before the library reads them.
 func TestRefuses(t *testing.T) {
-	e := engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)}
+	e := engines.ONNXRuntime{Home: runtimetest.Home(t, native.ONNXRuntime)}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "w.bin"), make([]byte, 8), 0o600); err != nil {
 		t.Fatal(err)

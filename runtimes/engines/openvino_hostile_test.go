@@ -11,12 +11,12 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // Damaged models cause at most an error.
 func TestOpenVINODamagedFiles(t *testing.T) {
-	e := engines.OpenVINO{Home: nativetest.Home(t, native.OpenVINO)}
+	e := engines.OpenVINO{Home: runtimetest.Home(t, native.OpenVINO)}
 	m, in := openvinoModule(t, "vision-proj/vision_proj.onnx")
 	good := openvinoExported(t, m, "int8", in)
 	file, err := good.Files.Path("m.xml")
@@ -45,5 +45,5 @@ func TestOpenVINODamagedFiles(t *testing.T) {
 		_, err = f.(runtimes.Function).Run(ctx, tensors(in))
 		return err
 	}
-	nativetest.Damaged(t, nativetest.Hostile(t), []string{file}, nativetest.Damage, check, nativetest.Trial{Name: "openvino", Use: use})
+	runtimetest.Damaged(t, runtimetest.Hostile(t), []string{file}, runtimetest.Damage, check, runtimetest.Trial{Name: "openvino", Use: use})
 }

@@ -19,7 +19,6 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
@@ -69,14 +68,14 @@ func openvinoModule(t *testing.T, path string) (*onnx.Model, map[string]engine.T
 }
 
 func TestOpenVINOConformance(t *testing.T) {
-	e := engines.OpenVINO{Home: nativetest.Home(t, native.OpenVINO)}
+	e := engines.OpenVINO{Home: runtimetest.Home(t, native.OpenVINO)}
 	m, in := openvinoModule(t, "vision-proj/vision_proj.onnx")
 	runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: openvinoExported(t, m, "fp32", in), In: tensors(in)}.Cases())
 }
 
 // A cancellation ends a long computation.
 func TestOpenVINODeep(t *testing.T) {
-	e := engines.OpenVINO{Home: nativetest.Home(t, native.OpenVINO)}
+	e := engines.OpenVINO{Home: runtimetest.Home(t, native.OpenVINO)}
 	m, _, in := runtimetest.Deep() // shapes are fixed
 	shapes := map[string]engine.Tensor{}
 	for name, v := range in {
@@ -91,7 +90,7 @@ func TestOpenVINODeep(t *testing.T) {
 
 // The modules of the catalog compute what mm's engine computes.
 func TestOpenVINOCatalog(t *testing.T) {
-	e := engines.OpenVINO{Home: nativetest.Home(t, native.OpenVINO)}
+	e := engines.OpenVINO{Home: runtimetest.Home(t, native.OpenVINO)}
 	for _, path := range []string{"vision-proj/vision_proj.onnx", "audio-enc/audio_enc.onnx", "tts-dec/tts_dec.onnx"} {
 		m, in := openvinoModule(t, path)
 		p, err := engine.Compile(t.Context(), m, engine.Options{})

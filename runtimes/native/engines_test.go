@@ -17,7 +17,7 @@ import (
 
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // write writes an executable or another file.
@@ -123,7 +123,7 @@ func archive(t *testing.T, entries ...entry) string {
 
 // An invalid source leaves nothing behind.
 func TestRefusedSources(t *testing.T) {
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	const lib = "libonnxruntime.so.1"
 	plain := write(t, 0o600, t.TempDir(), "x.tgz")
 	for name, c := range map[string]struct{ from, want string }{
@@ -213,7 +213,7 @@ func TestWheels(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("skipped: QNN is installed on linux/amd64")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	both := map[string]string{"onnxruntime_qnn/libQnnHtp.so": "no ELF", "onnxruntime_qnn/libQnnSystem.so": "no ELF", "onnxruntime_qnn/libQnnGpu.so": "not wanted", "../../libc++.so.1": "no ELF"}
 	cut, err := os.ReadFile(wheel(t, both))
 	if err != nil {
@@ -280,7 +280,7 @@ func TestDigest(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("skipped: npm is played by a script")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	from := archive(t, entry{"package/bin/napi-v6/linux/x64/libonnxruntime.so.1", tar.TypeReg, 0, "something else"})
 	dir := t.TempDir()
 	npm := filepath.Join(dir, "npm")
@@ -302,8 +302,8 @@ func TestDigest(t *testing.T) {
 
 // Two concurrent installations, and one more, leave one complete engine.
 func TestInstallTwice(t *testing.T) {
-	from := nativetest.Libraries(t, native.ONNXRuntime)
-	nativetest.Program(t)
+	from := runtimetest.Libraries(t, native.ONNXRuntime)
+	runtimetest.Program(t)
 	home := t.TempDir()
 	errs := make(chan error, 2)
 	for range 2 {

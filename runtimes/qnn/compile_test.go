@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // engine returns the engine with the libraries of MM_QNN_LIB.
@@ -24,7 +24,7 @@ func engine(t testing.TB) *qnn.Engine {
 	if dir == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	return &qnn.Engine{Library: dir}
 }
 

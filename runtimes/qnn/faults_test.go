@@ -17,9 +17,9 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
@@ -86,7 +86,7 @@ func TestDamaged(t *testing.T) {
 	}
 	fates := map[string]int{}
 	path := filepath.Join(t.TempDir(), "bad.bin")
-	for seed := range nativetest.Hostile(t) {
+	for seed := range runtimetest.Hostile(t) {
 		bad, rng := append([]byte(nil), data...), rand.New(rand.NewPCG(uint64(seed), 7))
 		for range 8 {
 			bad[blob+rng.IntN(len(bad)-blob)] ^= byte(1 + rng.IntN(255))
@@ -160,13 +160,13 @@ func kill(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("skipped: children are found on Linux")
 	}
-	for _, pid := range nativetest.Children(t) {
+	for _, pid := range runtimetest.Children(t) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 200 {
-		if len(nativetest.Children(t)) == 0 {
+		if len(runtimetest.Children(t)) == 0 {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -216,7 +216,7 @@ func TestKilled(t *testing.T) {
 	for range errs {
 		<-begun
 	}
-	for _, pid := range nativetest.Children(t) {
+	for _, pid := range runtimetest.Children(t) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,8 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
@@ -114,7 +114,7 @@ func TestKilledAtWork(t *testing.T) {
 	}
 	took := time.Since(began)
 	for turn := 0; turn < 3; turn++ {
-		before := nativetest.Children(t)
+		before := runtimetest.Children(t)
 		if len(before) != 1 {
 			t.Fatalf("children %v, one was expected", before)
 		}
@@ -139,7 +139,7 @@ func TestKilledAtWork(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("turn %d: the next request gives other numbers (%v)", turn, err)
 		}
-		if after := nativetest.Children(t); len(after) != 1 || after[0] == before[0] {
+		if after := runtimetest.Children(t); len(after) != 1 || after[0] == before[0] {
 			t.Errorf("turn %d: children %v, before %v", turn, after, before)
 		}
 	}
@@ -176,7 +176,7 @@ func TestOpenedOften(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("run %d: other numbers (%v)", i+1, err)
 		}
-		pids := nativetest.Children(t)
+		pids := runtimetest.Children(t)
 		if len(pids) != 1 {
 			t.Fatalf("run %d: the children are %v", i+1, pids)
 		}
@@ -201,7 +201,7 @@ func TestOpenedOften(t *testing.T) {
 	if now := descriptors(t); now > files {
 		t.Errorf("%d open files, after %d openings there were %d", now, warm, files)
 	}
-	if pids := nativetest.Children(t); len(pids) > 0 {
+	if pids := runtimetest.Children(t); len(pids) > 0 {
 		t.Errorf("children that are left: %v", pids)
 	}
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {

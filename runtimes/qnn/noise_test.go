@@ -14,9 +14,9 @@ import (
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
@@ -29,7 +29,7 @@ func older(t *testing.T) *qnn.Engine {
 	if dir == "" {
 		t.Skip("skipped: MM_QNN_LIB_OLD names no folder with the libraries of QAIRT 2.47")
 	}
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	return &qnn.Engine{Library: dir}
 }
 
@@ -67,7 +67,7 @@ func TestNoise(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	child := nativetest.Children(t)
+	child := runtimetest.Children(t)
 	in := map[string]runtimes.Tensor{"x": wave(1, 2, 8)}
 	want, err := m.(runtimes.Function).Run(t.Context(), in)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestNoise(t *testing.T) {
 			t.Errorf("a run beside compilation %d: other numbers (%v)", i+1, err)
 		}
 	}
-	if now := nativetest.Children(t); !reflect.DeepEqual(now, child) {
+	if now := runtimetest.Children(t); !reflect.DeepEqual(now, child) {
 		t.Errorf("the child is %v and was %v: it was started again", now, child)
 	}
 	text, err := os.ReadFile(printed)

@@ -20,7 +20,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
@@ -157,7 +157,7 @@ func TestUnresponsiveFunction(t *testing.T) {
 	opt.Grace = 20 * time.Second // far more than a moment, on a busy machine as well
 	f := function(t, opt)
 	t.Cleanup(func() {
-		for _, pid := range nativetest.Children(t) { // the unresponsive one would use its grace
+		for _, pid := range runtimetest.Children(t) { // the unresponsive one would use its grace
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})

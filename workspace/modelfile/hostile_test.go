@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/onnxtest"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/workspace/modelfile"
 )
 
@@ -64,7 +64,7 @@ const patience = 20 * time.Second
 // the check finds a fault.
 func TestDamagedONNX(t *testing.T) {
 	all := sources(t)
-	n := nativetest.Hostile(t)
+	n := runtimetest.Hostile(t)
 	count := make(map[string]int)
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	for i := range n {

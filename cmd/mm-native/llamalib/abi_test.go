@@ -8,7 +8,7 @@ import (
 
 	"mm-abi.org/mm/cmd/mm-native/dynlib"
 	"mm-abi.org/mm/runtimes/native"
-	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 func TestVersions(t *testing.T) {
@@ -59,13 +59,13 @@ func TestProbe(t *testing.T) {
 
 // The installed library matches the layout of its version and no other.
 func TestLibrary(t *testing.T) {
-	lib, err := dynlib.Open(nativetest.Libraries(t, native.LlamaCPP), "libllama.v*.so*")
+	lib, err := dynlib.Open(runtimetest.Libraries(t, native.LlamaCPP), "libllama.v*.so*")
 	if err != nil {
 		// Open loads its dependencies.
-		if _, err := Open(nativetest.Libraries(t, native.LlamaCPP)); err != nil {
+		if _, err := Open(runtimetest.Libraries(t, native.LlamaCPP)); err != nil {
 			t.Fatal(err)
 		}
-		if lib, err = dynlib.Open(nativetest.Libraries(t, native.LlamaCPP), "libllama.v*.so*"); err != nil {
+		if lib, err = dynlib.Open(runtimetest.Libraries(t, native.LlamaCPP), "libllama.v*.so*"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"mm-abi.org/mm/cmd/mm-native/qnnlib"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // The number of loads, the number before the first measurement, and the tolerated growth between in
@@ -71,7 +71,7 @@ func TestLoadedOften(t *testing.T) {
 // opening compiles a model and returns how to open its context.
 func opening(t *testing.T, libs string, e *qnnlib.Engine) []byte {
 	t.Helper()
-	nativetest.Program(t)
+	runtimetest.Program(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "m.onnx")
 	f, err := os.Create(file)

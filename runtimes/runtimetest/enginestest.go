@@ -1,6 +1,4 @@
-// Package nativetest provides native engines to tests: mm-native, built once, and the
-// libraries fetched by scripts/fetch-native.sh. Tests without them are skipped.
-package nativetest
+package runtimetest
 
 import (
 	"os"

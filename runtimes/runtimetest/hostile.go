@@ -1,4 +1,4 @@
-package nativetest
+package runtimetest
 
 import (
 	"context"
@@ -31,9 +31,9 @@ func Hostile(t testing.TB) int {
 	return n
 }
 
-// patience bounds the time for one file: far more than a small model needs, and more than the
+// fileTime bounds the time for one file: far more than a small model needs, and more than the
 // worker gives a hung child.
-const patience = 30 * time.Second
+const fileTime = 30 * time.Second
 
 // Trial is an engine to try with damaged files.
 type Trial struct {
@@ -99,7 +99,7 @@ func Damaged(t *testing.T, n int, files []string, damage func(data []byte, seed 
 
 // try runs one engine on one file.
 func try(t *testing.T, i int, trial Trial, file, path string) string {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), fileTime)
 	defer cancel()
 	begin := time.Now()
 	err := trial.Use(ctx, file, path)
