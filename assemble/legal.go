@@ -11,7 +11,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/builds/legal"
+	"mm-abi.org/mm/builds/bom"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry/artifact"
@@ -27,14 +27,14 @@ func (b *build) legal(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	license, notice, err := legal.Documents(t.assembly.Name+" "+t.assembly.Version, t.assembly.License, parts)
+	license, notice, err := bom.Documents(t.assembly.Name+" "+t.assembly.Version, t.assembly.License, parts)
 	if err != nil {
 		return err
 	}
 	for _, doc := range []struct {
 		path string
 		text []byte
-	}{{legal.LicenseFile, license}, {legal.NoticeFile, notice}} {
+	}{{bom.LicenseFile, license}, {bom.NoticeFile, notice}} {
 		if doc.text == nil {
 			continue
 		}
@@ -70,14 +70,14 @@ func LegalNotes() map[string]string {
 
 // LegalParts returns the modules of a target with their license and notice files, in the
 // order of the assembly.
-func LegalParts(ctx context.Context, src content.Fetcher, a *builds.Assembly, manifests map[string]*modules.Manifest, layers []artifact.Layer) ([]legal.Part, error) {
-	var parts []legal.Part
+func LegalParts(ctx context.Context, src content.Fetcher, a *builds.Assembly, manifests map[string]*modules.Manifest, layers []artifact.Layer) ([]bom.Part, error) {
+	var parts []bom.Part
 	for _, p := range a.Parts() {
 		m := manifests[p.Name]
-		if m == nil || slices.ContainsFunc(parts, func(o legal.Part) bool { return o.Name == p.Name }) {
+		if m == nil || slices.ContainsFunc(parts, func(o bom.Part) bool { return o.Name == p.Name }) {
 			continue
 		}
-		one := legal.Part{Name: p.Name, Version: p.Version, License: m.License, Source: m.Source, Digest: p.Digest}
+		one := bom.Part{Name: p.Name, Version: p.Version, License: m.License, Source: m.Source, Digest: p.Digest}
 		files := map[string]artifact.Layer{}
 		for _, l := range layers {
 			if rest, ok := strings.CutPrefix(l.Path, p.Name+"/"); ok && modules.IsLegal(rest) {
@@ -97,10 +97,10 @@ func LegalParts(ctx context.Context, src content.Fetcher, a *builds.Assembly, ma
 }
 
 // LegalFile reads a license text or a notice.
-func LegalFile(ctx context.Context, src content.Fetcher, path string, l artifact.Layer) (legal.File, error) {
-	if l.Descriptor.Size > legal.MaxText {
-		return legal.File{}, fmt.Errorf("%s: got %d bytes, limit %d", l.Path, l.Descriptor.Size, legal.MaxText)
+func LegalFile(ctx context.Context, src content.Fetcher, path string, l artifact.Layer) (bom.LegalFile, error) {
+	if l.Descriptor.Size > bom.MaxText {
+		return bom.LegalFile{}, fmt.Errorf("%s: got %d bytes, limit %d", l.Path, l.Descriptor.Size, bom.MaxText)
 	}
 	text, err := content.FetchAll(ctx, src, l.Descriptor)
-	return legal.File{Path: path, Digest: l.Descriptor.Digest.String(), Text: text}, err
+	return bom.LegalFile{Path: path, Digest: l.Descriptor.Digest.String(), Text: text}, err
 }

@@ -6,6 +6,10 @@
 // greedy, and the same options select the same examples: the scores of a build are
 // reproducible if its engines compute the same.
 //
+// [ReadBudgets] reads the limits of budgets.yaml on times, memory, size and figures,
+// [Budgets.Measure] measures times, and [Budgets.Judge] reports each limit with its figure. A
+// limit on a figure that is not measured is missed too.
+//
 // Packages train/dataset/qa and train, which are also used in training, define the questions,
 // the answers and the scoring; scene.Measure judges generated images.
 package eval

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/builds/legal"
+	"mm-abi.org/mm/builds/bom"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/modelpack"
@@ -59,21 +59,21 @@ func (c *claims) assembly(ctx context.Context, a *artifact.Artifact) error {
 
 // legal compares LICENSE and NOTICE with the modules; builds of older versions have none.
 func (c *claims) legal(ctx context.Context, a *artifact.Artifact, d *sources) error {
-	if c.reader.layers[legal.NoticeFile].Path == "" && c.reader.layers[legal.LicenseFile].Path == "" {
+	if c.reader.layers[bom.NoticeFile].Path == "" && c.reader.layers[bom.LicenseFile].Path == "" {
 		return nil
 	}
 	parts, err := assemble.LegalParts(ctx, c.reader.src, d.assembly, d.manifests, a.Layers)
 	if err != nil {
-		return c.unreadable(legal.NoticeFile, err)
+		return c.unreadable(bom.NoticeFile, err)
 	}
-	license, notice, err := legal.Documents(d.assembly.Name+" "+d.assembly.Version, d.assembly.License, parts)
+	license, notice, err := bom.Documents(d.assembly.Name+" "+d.assembly.Version, d.assembly.License, parts)
 	if err != nil {
-		return c.unreadable(legal.NoticeFile, err)
+		return c.unreadable(bom.NoticeFile, err)
 	}
 	for _, doc := range []struct {
 		path string
 		text []byte
-	}{{legal.LicenseFile, license}, {legal.NoticeFile, notice}} {
+	}{{bom.LicenseFile, license}, {bom.NoticeFile, notice}} {
 		got, want := "none", "none"
 		if l := c.reader.layers[doc.path]; l.Path != "" {
 			got = l.Descriptor.Digest.String()
@@ -237,7 +237,7 @@ func (c *claims) files(a *artifact.Artifact, d *sources) {
 			c.layer(l, listed[l.Path])
 		case ok:
 			c.layer(l, modelpack.Layer(d.manifests[p.Name], rest).Annotations)
-		case l.Path == legal.LicenseFile, l.Path == legal.NoticeFile:
+		case l.Path == bom.LicenseFile, l.Path == bom.NoticeFile:
 			c.layer(l, assemble.LegalNotes())
 		case l.Path == builds.AssemblyFile:
 			c.layer(l, map[string]string{abi.AnnotationRole: abi.RoleAssembly, abi.AnnotationFormat: "json"})

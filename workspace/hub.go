@@ -18,8 +18,8 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"mm-abi.org/mm/builds/bom"
 	"mm-abi.org/mm/builds/card"
-	"mm-abi.org/mm/builds/legal"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -71,7 +71,7 @@ func (w *Workspace) Publish(ctx context.Context, arg, dest string, opt PublishOp
 	if license, err := lawful(ctx, at, one); err != nil {
 		return nil, err
 	} else if license != nil {
-		written[legal.LicenseFile] = license
+		written[bom.LicenseFile] = license
 	}
 	if opt.Card != nil {
 		written[card.Readme] = opt.Card

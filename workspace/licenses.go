@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/builds/legal"
+	"mm-abi.org/mm/builds/bom"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/spdx"
 	"mm-abi.org/mm/modules"
@@ -24,7 +24,7 @@ type Licenses struct {
 	Digest    string           `json:"digest"`
 	Target    string           `json:"target,omitempty"`
 	License   string           `json:"license"` // of the whole
-	Documents []legal.File     `json:"documents"`
+	Documents []bom.LegalFile  `json:"documents"`
 	Modules   []LicensedModule `json:"modules"`
 	// Faults are the conflicts and conditions of the modules together.
 	Faults diag.List `json:"diagnostics"`
@@ -32,13 +32,13 @@ type Licenses struct {
 
 // LicensedModule is a module with the texts and terms of its licenses.
 type LicensedModule struct {
-	Name    string       `json:"name"`
-	Version string       `json:"version"`
-	License string       `json:"license"`
-	Source  string       `json:"source,omitempty"`
-	Texts   []legal.Text `json:"texts"`
-	Notices []legal.File `json:"notices"`
-	Terms   []Term       `json:"terms"`
+	Name    string          `json:"name"`
+	Version string          `json:"version"`
+	License string          `json:"license"`
+	Source  string          `json:"source,omitempty"`
+	Texts   []bom.Text      `json:"texts"`
+	Notices []bom.LegalFile `json:"notices"`
+	Terms   []Term          `json:"terms"`
 }
 
 // Term is a condition of a license with the clause that states it; kind unknown: the license
@@ -59,14 +59,14 @@ func (w *Workspace) Licenses(ctx context.Context, at *Located, target string) (*
 	if err != nil {
 		return nil, err
 	}
-	out := &Licenses{Digest: p.Descriptor.Digest.String(), Target: p.Artifact.Annotations[abi.AnnotationTarget], License: p.Artifact.Annotations[ocispec.AnnotationLicenses], Documents: []legal.File{}, Modules: []LicensedModule{}, Faults: faults}
+	out := &Licenses{Digest: p.Descriptor.Digest.String(), Target: p.Artifact.Annotations[abi.AnnotationTarget], License: p.Artifact.Annotations[ocispec.AnnotationLicenses], Documents: []bom.LegalFile{}, Modules: []LicensedModule{}, Faults: faults}
 	for _, l := range p.Artifact.Layers {
-		if l.Path == legal.LicenseFile || l.Path == legal.NoticeFile {
-			out.Documents = append(out.Documents, legal.File{Path: l.Path, Digest: l.Descriptor.Digest.String()})
+		if l.Path == bom.LicenseFile || l.Path == bom.NoticeFile {
+			out.Documents = append(out.Documents, bom.LegalFile{Path: l.Path, Digest: l.Descriptor.Digest.String()})
 		}
 	}
 	for _, one := range parts {
-		m := LicensedModule{Name: one.Name, Version: one.Version, License: one.License, Source: one.Source, Texts: one.Texts(), Notices: []legal.File{}, Terms: termsOf(one.License)}
+		m := LicensedModule{Name: one.Name, Version: one.Version, License: one.License, Source: one.Source, Texts: one.Texts(), Notices: []bom.LegalFile{}, Terms: termsOf(one.License)}
 		for _, f := range one.Files {
 			if modules.IsNotice(f.Path) {
 				m.Notices = append(m.Notices, f)
@@ -119,7 +119,7 @@ func termsOf(expression string) []Term {
 
 // licensedParts returns the modules of a manifest with their texts, and the judgment of
 // their licenses together, which needs the graph.
-func licensedParts(ctx context.Context, at *Located, p artifact.Part) (parts []legal.Part, faults diag.List, err error) {
+func licensedParts(ctx context.Context, at *Located, p artifact.Part) (parts []bom.Part, faults diag.List, err error) {
 	c := &claims{ref: at.ref, reader: newLayerReader(at.src, p.Artifact)}
 	faults = diag.List{}
 	if _, ok := c.reader.layers[builds.AssemblyFile]; !ok {
@@ -127,7 +127,7 @@ func licensedParts(ctx context.Context, at *Located, p artifact.Part) (parts []l
 		if err != nil || one == nil {
 			return nil, faults, err
 		}
-		return []legal.Part{*one}, faults, nil
+		return []bom.Part{*one}, faults, nil
 	}
 	d, err := c.sources(ctx)
 	if err != nil {
@@ -143,12 +143,12 @@ func licensedParts(ctx context.Context, at *Located, p artifact.Part) (parts []l
 }
 
 // licensed returns the module that an artifact is; nil for that of another tool.
-func (r layerReader) licensed(ctx context.Context, p artifact.Part) (*legal.Part, error) {
+func (r layerReader) licensed(ctx context.Context, p artifact.Part) (*bom.Part, error) {
 	m, err := r.manifest(ctx, modules.FileName)
 	if err != nil || m == nil {
 		return nil, err
 	}
-	one := &legal.Part{Name: m.Name, Version: m.Version, License: m.License, Source: m.Source, Digest: p.Descriptor.Digest.String()}
+	one := &bom.Part{Name: m.Name, Version: m.Version, License: m.License, Source: m.Source, Digest: p.Descriptor.Digest.String()}
 	for _, l := range p.Artifact.Layers {
 		if modules.IsLegal(l.Path) {
 			f, err := assemble.LegalFile(ctx, r.src, l.Path, l)
@@ -158,7 +158,7 @@ func (r layerReader) licensed(ctx context.Context, p artifact.Part) (*legal.Part
 			one.Files = append(one.Files, f)
 		}
 	}
-	slices.SortFunc(one.Files, func(a, b legal.File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(one.Files, func(a, b bom.LegalFile) int { return strings.Compare(a.Path, b.Path) })
 	return one, nil
 }
 
@@ -182,6 +182,6 @@ func lawful(ctx context.Context, at *Located, p artifact.Part) (license []byte, 
 	if list.Failed() || has {
 		return nil, list.Err()
 	}
-	license, _ = legal.Standard(p.Artifact.Annotations[ocispec.AnnotationLicenses])
+	license, _ = bom.Standard(p.Artifact.Annotations[ocispec.AnnotationLicenses])
 	return license, nil
 }

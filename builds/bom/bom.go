@@ -5,6 +5,10 @@
 // dependencies between modules. [Check] verifies properties that the schema of the format leaves
 // open: that references lead to components, that names are unique, that digests have
 // their length, and that the bill is about the artifact that it is attached to.
+//
+// The documents LICENSE and NOTICE collect the license texts and notices of the modules. They
+// follow from the files of the modules alone, so that a reader can write them again and
+// compare; they do not replace legal advice.
 package bom
 
 import (

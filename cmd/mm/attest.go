@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/builds/bom"
-	"mm-abi.org/mm/eval/budget"
+	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
@@ -82,7 +82,7 @@ func (p *program) attestOne(ctx context.Context, w *workspace.Workspace, o attes
 	} else {
 		var data []byte
 		var kept []string
-		if data, kept, err = budget.ReadResults(o.results, o.budgets); err == nil {
+		if data, kept, err = eval.ReadResults(o.results, o.budgets); err == nil {
 			done, err = w.AttestEval(ctx, at, data, kept, s)
 		}
 	}

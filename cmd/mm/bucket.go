@@ -9,15 +9,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/registry/bucket"
-	"mm-abi.org/mm/registry/bucket/azure"
-	"mm-abi.org/mm/registry/bucket/gs"
-	"mm-abi.org/mm/registry/bucket/s3"
 	"mm-abi.org/mm/workspace"
 )
 
 // openers lists the drivers of object stores.
 func openers() bucket.Openers {
-	return bucket.Openers{"file": bucket.OpenLocal, "s3": s3.Open, "gs": gs.Open, "azure": azure.Open}
+	return bucket.Openers{"file": bucket.OpenLocal, "s3": bucket.OpenS3, "gs": bucket.OpenGS, "azure": bucket.OpenAzure}
 }
 
 func (p *program) bucketCommand() *cli.Command {

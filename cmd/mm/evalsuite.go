@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/eval/budget"
+	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -310,11 +310,11 @@ func (p *program) evalBudgetCommand() *cli.Command {
 }
 
 func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, results, out string) error {
-	b, list := budget.Read(file)
+	b, list := eval.ReadBudgets(file)
 	if list.Failed() {
 		return list.Err()
 	}
-	var f budget.Figures
+	var f eval.Figures
 	if results != "" {
 		run, list := suite.ReadRun(results)
 		if list.Failed() {
@@ -322,7 +322,7 @@ func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, result
 		}
 		f.Results = &run.Results
 	}
-	var rows []budget.Row
+	var rows []eval.Row
 	var source suite.Source
 	err := p.measuring(ctx, m, func(r *runner.Runner) error {
 		if err := b.Measure(ctx, r, &f); err != nil {
@@ -332,7 +332,7 @@ func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, result
 		if err != nil {
 			return err
 		}
-		f.Files, f.Peak = &n, budget.Peak()
+		f.Files, f.Peak = &n, eval.Peak()
 		rows, list = b.Judge(f)
 		if out != "" {
 			source, err = suite.NewSource(ctx, m.arg, r.Build(), r.Engine())
@@ -340,7 +340,7 @@ func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, result
 		return err
 	})
 	if err == nil && out != "" {
-		err = budget.Report{Source: source, Rows: rows}.Write(out)
+		err = eval.Report{Source: source, Rows: rows}.Write(out)
 	}
 	if err != nil {
 		return err

@@ -65,9 +65,6 @@ var single = map[string]string{
 	"onnx/htp/htptest":           "files for tests, written with a library",
 	"onnx/sentence":              "writes models of text encoders; modules only join them",
 	"onnx/ort":                   "reads one format; modules only convert it",
-	"registry/bucket/azure":      "one protocol",
-	"registry/bucket/gs":         "one protocol",
-	"registry/bucket/s3":         "one protocol, with its library",
 	"registry/names":             "index and journal, held by their own fault tests",
 	"runtimes/hosted":            "three wire formats; cmd only wires",
 	"serve/anthropic":            "one wire format",
@@ -96,7 +93,7 @@ var single = map[string]string{
 }
 
 // maxPackages bounds the number of packages.
-const maxPackages = 221
+const maxPackages = 214
 
 // Rooms import downward only.
 func TestRooms(t *testing.T) {

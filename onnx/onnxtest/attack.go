@@ -1,5 +1,7 @@
 // Package onnxtest provides hostile ONNX models for tests: external data that
-// refers to other files ([Attacks]), and damaged files ([Mutate]).
+// refers to other files ([Attacks]), and damaged files ([Mutate]). A
+// [Trial] applies one operator: again with its cache, on nonzero memory, on one and several
+// threads, whose results must be equal.
 package onnxtest
 
 import (

@@ -1,8 +1,7 @@
 // Package bucket copies files to and from object stores, and verifies them.
 //
-// A [Bucket] is one bucket of a store; the drivers are s3, gs and azure below
-// this package and [Dir], a folder. All of them pass the suite of package
-// buckettest. An object written by this package has its SHA-256 in its metadata:
+// A [Bucket] is one bucket of a store; the drivers are [S3], [GS], [Azure] and
+// [Dir], a folder. All of them pass the suite of package buckettest. An object written by this package has its SHA-256 in its metadata:
 // [Upload] computes it before the first byte is sent, [Download] compares it
 // before the file gets its name. Both resume: an upload continues with the parts
 // that the store holds already, a download with a range of the same version of

@@ -18,10 +18,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/bucket"
-	"mm-abi.org/mm/registry/bucket/azure"
 	"mm-abi.org/mm/registry/bucket/buckettest"
-	"mm-abi.org/mm/registry/bucket/gs"
-	"mm-abi.org/mm/registry/bucket/s3"
 	"mm-abi.org/mm/registry/sign"
 )
 
@@ -38,15 +35,15 @@ func stores(t *testing.T) map[string]func() (*buckettest.Store, bucket.Bucket) {
 	return map[string]func() (*buckettest.Store, bucket.Bucket){
 		"s3": func() (*buckettest.Store, bucket.Bucket) {
 			s := buckettest.NewS3(t)
-			return s, must(s3.New("bucket", s3.Options{Endpoint: s.URL, Region: "us-east-1", PartSize: part, Credentials: credentials.NewStaticV4("id", "secret", "")}))
+			return s, must(bucket.NewS3("bucket", bucket.S3Options{Endpoint: s.URL, Region: "us-east-1", PartSize: part, Credentials: credentials.NewStaticV4("id", "secret", "")}))
 		},
 		"gs": func() (*buckettest.Store, bucket.Bucket) {
 			s := buckettest.NewGS(t)
-			return s, must(gs.New("bucket", gs.Options{Endpoint: s.URL, PartSize: part}))
+			return s, must(bucket.NewGS("bucket", bucket.GSOptions{Endpoint: s.URL, PartSize: part}))
 		},
 		"azure": func() (*buckettest.Store, bucket.Bucket) {
 			s := buckettest.NewAzure(t)
-			return s, must(azure.New("account", "container", azure.Options{Endpoint: s.URL, Key: []byte("key"), PartSize: part}))
+			return s, must(bucket.NewAzure("account", "container", bucket.AzureOptions{Endpoint: s.URL, Key: []byte("key"), PartSize: part}))
 		},
 	}
 }

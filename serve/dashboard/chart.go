@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/eval/budget"
+	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/fsx"
 )
 
@@ -53,10 +53,10 @@ const (
 )
 
 // budgets sets the charts of budgets, each over the versions that report it.
-func (s *site) budgets(reports []budget.Report) {
+func (s *site) budgets(reports []eval.Report) {
 	type entry struct {
 		label, link string
-		rows        []budget.Row
+		rows        []eval.Row
 	}
 	var all []entry
 	used := map[int]bool{}
@@ -81,7 +81,7 @@ func (s *site) budgets(reports []budget.Report) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		c := chart{Name: line(name), Width: chartWidth, Height: chartHeight}
-		var rows []budget.Row
+		var rows []eval.Row
 		for _, e := range all {
 			for _, r := range e.rows {
 				if r.Budget != name {
@@ -106,7 +106,7 @@ func (s *site) budgets(reports []budget.Report) {
 }
 
 // scale places the points of a chart.
-func (c *chart) scale(rows []budget.Row) {
+func (c *chart) scale(rows []eval.Row) {
 	top := 0.0
 	for _, r := range rows {
 		top = max(top, r.Limit)
@@ -154,7 +154,7 @@ func (c *chart) scale(rows []budget.Row) {
 		words = append(words, p.Label+": "+p.Shown)
 	}
 	c.Line, c.Steps, c.Words = strings.Join(lines, " "), strings.Join(steps, " "), strings.Join(words, "; ")
-	row := budget.Row{Bytes: len(rows) > 0 && rows[0].Bytes}
+	row := eval.Row{Bytes: len(rows) > 0 && rows[0].Bytes}
 	for i := range 3 {
 		x := top / 1.1 * float64(i) / 2
 		label := row.Shown(x)

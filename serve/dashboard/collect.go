@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/eval/budget"
+	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -74,8 +74,8 @@ func Collect(ctx context.Context, w *workspace.Workspace, opt Options) (Input, e
 
 // results reads the results and the budgets of a folder, which has one of them at least.
 func (in *Input) results(dir string) diag.List {
-	report := filepath.Join(dir, budget.ReportFile)
-	r, err := budget.ReadReport(report)
+	report := filepath.Join(dir, eval.ReportFile)
+	r, err := eval.ReadReport(report)
 	switch {
 	case err == nil:
 		in.Budgets = append(in.Budgets, r)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/eval/budget"
+	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/workspace"
 )
@@ -23,7 +23,7 @@ func TestCollect(t *testing.T) {
 	if err := os.Mkdir(none, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := (budget.Report{Source: suite.Source{Digest: "d"}, Rows: []budget.Row{{Budget: "b"}}}).Write(budgets); err != nil {
+	if err := (eval.Report{Source: suite.Source{Digest: "d"}, Rows: []eval.Row{{Budget: "b"}}}).Write(budgets); err != nil {
 		t.Fatal(err)
 	}
 	in, err := Collect(t.Context(), w, Options{Results: []string{budgets}})
@@ -33,7 +33,7 @@ func TestCollect(t *testing.T) {
 	if _, err := Collect(t.Context(), w, Options{Results: []string{none}}); err == nil || !strings.Contains(err.Error(), "MM1414") {
 		t.Errorf("got %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(none, budget.ReportFile), []byte("["), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(none, eval.ReportFile), []byte("["), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Collect(t.Context(), w, Options{Results: []string{none}}); err == nil || !strings.Contains(err.Error(), "budgets.json") {

@@ -20,7 +20,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/eval/budget"
+	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/workspace"
@@ -47,7 +47,7 @@ const (
 type Input struct {
 	Versions []workspace.Overview
 	Runs     []*suite.Run
-	Budgets  []budget.Report
+	Budgets  []eval.Report
 	Channels []workspace.Channel
 	Compat   builds.Compat // further checked combinations; nil: those of the versions
 }

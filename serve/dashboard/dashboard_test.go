@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/card"
-	"mm-abi.org/mm/eval/budget"
+	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/workspace"
@@ -91,8 +91,8 @@ func input(t *testing.T) Input {
 	one, two := in.Versions[0].Card.Digest, in.Versions[1].Card.Digest
 	in.Runs = []*suite.Run{run(t, one, hostile, 45, 10), run(t, two, hostile, 45, 40), run(t, "sha256:other", "another question", 3, 0)}
 	in.Versions[1].Card.Evaluations = []card.Signed{{Signer: "0123456789abcdef", Evaluation: card.Evaluation{Tasks: []card.Task{{Name: "sums", Figures: []card.Figure{{Metric: "exact_match", Filter: "none", Value: 0.5, N: 45}}}}}}}
-	row := budget.Row{Budget: hostile, Limit: 100, Value: &value, Passed: true}
-	in.Budgets = []budget.Report{{Source: suite.Source{Digest: one}, Rows: []budget.Row{row, {Budget: "memory.peak", Limit: 10, Bytes: true}}}, {Source: suite.Source{Digest: two}, Rows: []budget.Row{row}}}
+	row := eval.Row{Budget: hostile, Limit: 100, Value: &value, Passed: true}
+	in.Budgets = []eval.Report{{Source: suite.Source{Digest: one}, Rows: []eval.Row{row, {Budget: "memory.peak", Limit: 10, Bytes: true}}}, {Source: suite.Source{Digest: two}, Rows: []eval.Row{row}}}
 	in.Channels = []workspace.Channel{{Repository: hostile, Name: "prod", Versions: []workspace.ChannelVersion{
 		{ChannelDocument: workspace.ChannelDocument{Version: 2, Digest: two, Created: "2026-01-02T03:04:05Z", Evidence: []string{hostile}}, Key: "k"},
 		{ChannelDocument: workspace.ChannelDocument{Version: 1, Digest: one, Rollback: true}, Key: "k"},
@@ -248,7 +248,7 @@ func TestLimits(t *testing.T) {
 		ok   bool
 	}{
 		{"maxVersions", Input{Versions: repeat(maxVersions)}, true}, {"over maxVersions", Input{Versions: repeat(maxVersions + 1)}, false},
-		{"maxRuns", Input{Budgets: make([]budget.Report, maxRuns)}, true}, {"over maxRuns", Input{Budgets: make([]budget.Report, maxRuns+1)}, false},
+		{"maxRuns", Input{Budgets: make([]eval.Report, maxRuns)}, true}, {"over maxRuns", Input{Budgets: make([]eval.Report, maxRuns+1)}, false},
 		{"maxTasks", Input{Versions: tasks(maxTasks)}, true}, {"over maxTasks", Input{Versions: tasks(maxTasks + 1)}, false},
 	} {
 		if _, err := Render(c.in); (err == nil) != c.ok {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx/engine/kernel"
-	"mm-abi.org/mm/onnx/engine/op/optest"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 func TestBroadcast(t *testing.T) {
@@ -19,10 +19,10 @@ func TestBroadcast(t *testing.T) {
 	}
 	for _, s := range [][2][]int{{{}, {}}, {{7}, {}}, {{}, {7}}, {{1}, {1, 1, 1}}, {{3, 40}, {40}}, {{40}, {3, 40}}, {{3, 40}, {3, 1}}, {{3, 1}, {3, 40}}, {{3, 1}, {1, 40}}, {{2, 3, 5, 7}, {3, 1, 7}}, {{2, 1, 300, 1}, {1, 4, 1, 50}}, {{4, 0}, {1}}} {
 		for name, f := range ops {
-			a, b := optest.Gauss(r, s[0]...), optest.Gauss(r, s[1]...)
+			a, b := onnxtest.Gauss(r, s[0]...), onnxtest.Gauss(r, s[1]...)
 			for _, v := range kernel.Elements[float32](b) { // avoid divisors near 0
 				if math.Abs(float64(v)) < 0.01 {
-					b = optest.Gauss(r, s[1]...)
+					b = onnxtest.Gauss(r, s[1]...)
 				}
 			}
 			shape, err := kernel.Broadcast(a.Shape, b.Shape)
@@ -38,7 +38,7 @@ func TestBroadcast(t *testing.T) {
 				}
 				want[i] = f(float64(kernel.Elements[float32](a)[ai]), float64(kernel.Elements[float32](b)[bi]))
 			}
-			optest.Approx(t, fmt.Sprint(name, s), optest.Trial{Node: optest.Node(name), In: []*kernel.Array{a, b}}.Same(t, name)[0], shape, want, 1e-6)
+			onnxtest.Approx(t, fmt.Sprint(name, s), onnxtest.Trial{Node: onnxtest.Node(name), In: []*kernel.Array{a, b}}.Same(t, name)[0], shape, want, 1e-6)
 		}
 	}
 }
@@ -48,12 +48,12 @@ func TestExtremesOfNaN(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, name := range []string{"Max", "Min"} {
 		for _, in := range [][]*kernel.Array{
-			{optest.Floats([]int{9}, []float32{nan, 1, 1, 1, 1, 1, 1, 1, 1}), optest.Floats(nil, []float32{0})},
-			{optest.Floats(nil, []float32{0}), optest.Floats([]int{9}, []float32{nan, 1, 1, 1, 1, 1, 1, 1, 1})},
-			{optest.Floats([]int{9}, make([]float32, 9)), optest.Floats(nil, []float32{nan})},
-			{optest.Floats([]int{1}, []float32{nan}), optest.Floats([]int{1}, []float32{0})},
+			{onnxtest.Floats([]int{9}, []float32{nan, 1, 1, 1, 1, 1, 1, 1, 1}), onnxtest.Floats(nil, []float32{0})},
+			{onnxtest.Floats(nil, []float32{0}), onnxtest.Floats([]int{9}, []float32{nan, 1, 1, 1, 1, 1, 1, 1, 1})},
+			{onnxtest.Floats([]int{9}, make([]float32, 9)), onnxtest.Floats(nil, []float32{nan})},
+			{onnxtest.Floats([]int{1}, []float32{nan}), onnxtest.Floats([]int{1}, []float32{0})},
 		} {
-			got := kernel.Elements[float32](optest.Trial{Node: optest.Node(name), In: in}.Same(t, name)[0])
+			got := kernel.Elements[float32](onnxtest.Trial{Node: onnxtest.Node(name), In: in}.Same(t, name)[0])
 			if got[0] == got[0] {
 				t.Errorf("%s of NaN and a number: got %v", name, got)
 			}

@@ -8,7 +8,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
-	"mm-abi.org/mm/onnx/engine/op/optest"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 // Transforms equal their definition, for lengths with prime factors up to
@@ -16,9 +16,9 @@ import (
 func TestDFT(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int{1, 2, 6, 31, 37, 62, 74, 31 * 31, 37 * 8, 512, 1021} {
-		x := optest.Gauss(r, 1, n, 2)
+		x := onnxtest.Gauss(r, 1, n, 2)
 		for _, inverse := range []int64{0, 1} {
-			out, err := optest.Trial{Node: optest.Node("DFT", onnx.Int("inverse", inverse)), In: []*kernel.Array{x}}.Run(t, 1)
+			out, err := onnxtest.Trial{Node: onnxtest.Node("DFT", onnx.Int("inverse", inverse)), In: []*kernel.Array{x}}.Run(t, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,14 +8,14 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
-	"mm-abi.org/mm/onnx/engine/op/optest"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 func TestConvInteger(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	const batch, cin, cout, groups, h, w = 2, 4, 6, 2, 9, 11
-	x, k := optest.Bytes8(r, onnx.UINT8, batch, cin, h, w), optest.Bytes8(r, onnx.INT8, cout, cin/groups, 3, 3)
-	zx, zk := optest.Bytes8(r, onnx.UINT8, 1), optest.Bytes8(r, onnx.INT8, cout)
+	x, k := onnxtest.Bytes8(r, onnx.UINT8, batch, cin, h, w), onnxtest.Bytes8(r, onnx.INT8, cout, cin/groups, 3, 3)
+	zx, zk := onnxtest.Bytes8(r, onnx.UINT8, 1), onnxtest.Bytes8(r, onnx.INT8, cout)
 	var want []int32
 	for n := range batch {
 		for o := range cout {
@@ -40,7 +40,7 @@ func TestConvInteger(t *testing.T) {
 		}
 	}
 	for _, fixed := range []bool{false, true} {
-		tr := optest.Trial{Node: optest.Node("ConvInteger", onnx.Int("group", groups), onnx.IntList("pads", 1, 1, 1, 1)), In: []*kernel.Array{x, k, zx, zk}, Fixed: []bool{false, fixed, false, fixed}}
+		tr := onnxtest.Trial{Node: onnxtest.Node("ConvInteger", onnx.Int("group", groups), onnx.IntList("pads", 1, 1, 1, 1)), In: []*kernel.Array{x, k, zx, zk}, Fixed: []bool{false, fixed, false, fixed}}
 		got := tr.Same(t, "ConvInteger")[0]
 		for i, v := range kernel.Elements[int32](got) {
 			if v != want[i] {
@@ -69,11 +69,11 @@ func TestBytesConv(t *testing.T) {
 	} {
 		for _, xt := range []onnx.DType{onnx.UINT8, onnx.INT8} {
 			for _, kt := range []onnx.DType{onnx.UINT8, onnx.INT8} {
-				in := []*kernel.Array{optest.Bytes8(r, xt, c.x...), optest.Bytes8(r, kt, c.k...), optest.Bytes8(r, xt, 1)}
+				in := []*kernel.Array{onnxtest.Bytes8(r, xt, c.x...), onnxtest.Bytes8(r, kt, c.k...), onnxtest.Bytes8(r, xt, 1)}
 				if c.zeros > 0 {
-					in = append(in, optest.Bytes8(r, kt, c.zeros))
+					in = append(in, onnxtest.Bytes8(r, kt, c.zeros))
 				}
-				tr := optest.Trial{Node: optest.Node("ConvInteger", c.attrs...), In: in, Fixed: []bool{false, true, false, true}}
+				tr := onnxtest.Trial{Node: onnxtest.Node("ConvInteger", c.attrs...), In: in, Fixed: []bool{false, true, false, true}}
 				got := tr.Same(t, name)[0]
 				tr.Fixed = nil
 				want := tr.Same(t, name)[0]

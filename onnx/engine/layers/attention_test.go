@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/layers"
-	"mm-abi.org/mm/onnx/engine/op/optest"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 // attend computes attention with the given threads and memory limit.
@@ -38,16 +38,16 @@ func TestAttention(t *testing.T) {
 	} {
 		for _, transposed := range []bool{false, true} {
 			shape := func(v ...int) []int { return append(slices.Clone(s.outer), v...) }
-			q, v := optest.Gauss(r, shape(s.m, s.d)...), optest.Gauss(r, shape(s.n, s.e)...)
-			k := optest.Gauss(r, shape(s.d, s.n)...)
+			q, v := onnxtest.Gauss(r, shape(s.m, s.d)...), onnxtest.Gauss(r, shape(s.n, s.e)...)
+			k := onnxtest.Gauss(r, shape(s.d, s.n)...)
 			if transposed {
-				k = optest.Gauss(r, shape(s.n, s.d)...)
+				k = onnxtest.Gauss(r, shape(s.n, s.d)...)
 			}
 			in := []*kernel.Array{q, k, v}
 			scores := shape(s.m, s.n)
 			var stride []int
 			if s.mask != nil {
-				in = append(in, optest.Gauss(r, s.mask...))
+				in = append(in, onnxtest.Gauss(r, s.mask...))
 				stride = kernel.Stretch(s.mask, scores)
 			}
 			x, y, z, want := kernel.Elements[float32](q), kernel.Elements[float32](k), kernel.Elements[float32](v), []float64(nil)
@@ -86,7 +86,7 @@ func TestAttention(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			optest.Approx(t, name, one, shape(s.m, s.e), want, 3e-6)
+			onnxtest.Approx(t, name, one, shape(s.m, s.e), want, 3e-6)
 			three, err := attend(in, transposed, 3, 0)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -102,14 +102,14 @@ func TestAttention(t *testing.T) {
 // operators.
 func TestAttentionSeparate(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	q, k, v := optest.Gauss(r, 2, 4, 5), optest.Gauss(r, 5, 6), optest.Gauss(r, 3, 1, 6, 7) // different outer dimensions of the values
+	q, k, v := onnxtest.Gauss(r, 2, 4, 5), onnxtest.Gauss(r, 5, 6), onnxtest.Gauss(r, 3, 1, 6, 7) // different outer dimensions of the values
 	got, err := attend([]*kernel.Array{q, k, v}, false, 2, 0)
 	if err != nil || !slices.Equal(got.Shape, []int{3, 2, 4, 7}) {
 		t.Fatalf("%v: %v", got, err)
 	}
 	for i := range 3 { // each of them separately
-		alone := optest.Floats([]int{2, 6, 7}, slices.Repeat(kernel.Elements[float32](v)[i*42:(i+1)*42], 2))
-		keys := optest.Floats([]int{2, 5, 6}, slices.Repeat(kernel.Elements[float32](k), 2))
+		alone := onnxtest.Floats([]int{2, 6, 7}, slices.Repeat(kernel.Elements[float32](v)[i*42:(i+1)*42], 2))
+		keys := onnxtest.Floats([]int{2, 5, 6}, slices.Repeat(kernel.Elements[float32](k), 2))
 		want, err := attend([]*kernel.Array{q, keys, alone}, false, 1, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -118,20 +118,20 @@ func TestAttentionSeparate(t *testing.T) {
 		for _, x := range kernel.Elements[float32](want) {
 			w = append(w, float64(x))
 		}
-		optest.Approx(t, "apart", optest.Floats(want.Shape, kernel.Elements[float32](got)[i*56:(i+1)*56]), want.Shape, w, 1e-6)
+		onnxtest.Approx(t, "apart", onnxtest.Floats(want.Shape, kernel.Elements[float32](got)[i*56:(i+1)*56]), want.Shape, w, 1e-6)
 	}
 	for _, in := range [][]*kernel.Array{
-		{optest.Gauss(r, 4, 5), optest.Gauss(r, 6, 7), optest.Gauss(r, 7, 3)},
-		{optest.Gauss(r, 4, 5), optest.Gauss(r, 5, 7), optest.Gauss(r, 6, 3)},
-		{optest.Gauss(r, 4, 5), optest.Gauss(r, 5, 7), optest.Gauss(r, 7, 3), optest.Gauss(r, 3)},
-		{optest.Gauss(r, 4, 5), optest.Longs(1, 2), optest.Gauss(r, 7, 3)},
-		{optest.Gauss(r, 5), optest.Gauss(r), optest.Gauss(r, 7, 3)},
+		{onnxtest.Gauss(r, 4, 5), onnxtest.Gauss(r, 6, 7), onnxtest.Gauss(r, 7, 3)},
+		{onnxtest.Gauss(r, 4, 5), onnxtest.Gauss(r, 5, 7), onnxtest.Gauss(r, 6, 3)},
+		{onnxtest.Gauss(r, 4, 5), onnxtest.Gauss(r, 5, 7), onnxtest.Gauss(r, 7, 3), onnxtest.Gauss(r, 3)},
+		{onnxtest.Gauss(r, 4, 5), onnxtest.Longs(1, 2), onnxtest.Gauss(r, 7, 3)},
+		{onnxtest.Gauss(r, 5), onnxtest.Gauss(r), onnxtest.Gauss(r, 7, 3)},
 	} {
 		if _, err := attend(in, false, 1, 0); err == nil {
 			t.Errorf("%v, %v and %v: no error", in[0].Shape, in[1].Shape, in[2].Shape)
 		}
 	}
-	if _, err := attend([]*kernel.Array{optest.Gauss(r, 400, 8), optest.Gauss(r, 8, 400), optest.Gauss(r, 400, 8)}, false, 1, 1<<14); err == nil {
+	if _, err := attend([]*kernel.Array{onnxtest.Gauss(r, 400, 8), onnxtest.Gauss(r, 8, 400), onnxtest.Gauss(r, 400, 8)}, false, 1, 1<<14); err == nil {
 		t.Error("scores beyond the limit")
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
-	"mm-abi.org/mm/onnx/engine/op/optest"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 // slowCell computes a recurrent operator by its definition in float64, for one
@@ -88,13 +88,13 @@ func TestRecurrent(t *testing.T) {
 					}
 					g := gates * s.size
 					small := func(shape ...int) *kernel.Array {
-						a := optest.Gauss(r, shape...)
+						a := onnxtest.Gauss(r, shape...)
 						for i := range kernel.Elements[float32](a) {
 							kernel.Elements[float32](a)[i] *= 0.3
 						}
 						return a
 					}
-					x, w, rec, b := optest.Gauss(r, s.steps, s.batch, s.in), small(dirs, g, s.in), small(dirs, g, s.size), small(dirs, 2*g)
+					x, w, rec, b := onnxtest.Gauss(r, s.steps, s.batch, s.in), small(dirs, g, s.in), small(dirs, g, s.size), small(dirs, 2*g)
 					in := []*kernel.Array{x, w, rec, b, nil, small(dirs, s.batch, s.size)}
 					outs, attributes := 2, []onnx.Attribute{{Name: "direction", Type: onnx.AttrString, String: []byte(direction)}}
 					var peep *kernel.Array
@@ -135,8 +135,8 @@ func TestRecurrent(t *testing.T) {
 					}
 					for _, prepare := range []bool{false, true} {
 						title := fmt.Sprint(name, s, direction, variant, prepare)
-						tr := optest.Trial{Node: optest.Node(name, attributes...), In: in, Fixed: []bool{false, prepare, prepare}, Outs: outs, Prepare: prepare}
-						optest.Approx(t, title, tr.Same(t, title)[0], []int{s.steps, dirs, s.batch, s.size}, want, 1e-5)
+						tr := onnxtest.Trial{Node: onnxtest.Node(name, attributes...), In: in, Fixed: []bool{false, prepare, prepare}, Outs: outs, Prepare: prepare}
+						onnxtest.Approx(t, title, tr.Same(t, title)[0], []int{s.steps, dirs, s.batch, s.size}, want, 1e-5)
 					}
 				}
 			}

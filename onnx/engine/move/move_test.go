@@ -10,7 +10,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
-	"mm-abi.org/mm/onnx/engine/op/optest"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 // permutations returns the permutations of n dimensions.
@@ -32,7 +32,7 @@ func TestTranspose(t *testing.T) {
 	for _, shape := range [][]int{{}, {3}, {0, 3}, {5, 7}, {1, 200, 3}, {1, 3, 200}, {2, 3, 40, 50}, {2, 1, 17, 4, 3}, {70, 9, 130}} {
 		for _, kind := range []onnx.DType{onnx.UINT8, onnx.FLOAT16, onnx.FLOAT, onnx.DOUBLE} {
 			size := kernel.Size(kind)
-			x := optest.Bytes8(r, kind, shape...)
+			x := onnxtest.Bytes8(r, kind, shape...)
 			strides := kernel.Strides(shape)
 			for _, perm := range permutations(len(shape)) {
 				to := make([]int, len(shape))
@@ -49,7 +49,7 @@ func TestTranspose(t *testing.T) {
 					want = append(want, x.Bytes()[at*size:(at+1)*size]...)
 				}
 				name := fmt.Sprint(shape, kind, perm)
-				got := optest.Trial{Node: optest.Node("Transpose", onnx.IntList("perm", perm...)), In: []*kernel.Array{x}}.Same(t, name)[0]
+				got := onnxtest.Trial{Node: onnxtest.Node("Transpose", onnx.IntList("perm", perm...)), In: []*kernel.Array{x}}.Same(t, name)[0]
 				if !slices.Equal(got.Shape, to) || !bytes.Equal(got.Bytes(), want) {
 					t.Fatalf("%s: %v: elements differ", name, got.Shape)
 				}
@@ -61,7 +61,7 @@ func TestTranspose(t *testing.T) {
 // Slices with steps of either sign, and broadcasts, use the same walk.
 func TestSlice(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
-	x := optest.Gauss(r, 5, 9, 11)
+	x := onnxtest.Gauss(r, 5, 9, 11)
 	v := kernel.Elements[float32](x)
 	for range 200 {
 		var starts, ends, steps [3]int64
@@ -87,7 +87,7 @@ func TestSlice(t *testing.T) {
 				}
 			}
 		}
-		tr := optest.Trial{Node: optest.Node("Slice"), In: []*kernel.Array{x, optest.Longs(starts[:]...), optest.Longs(ends[:]...), optest.Longs(0, 1, 2), optest.Longs(steps[:]...)}}
-		optest.Approx(t, fmt.Sprint(starts, ends, steps), tr.Same(t, "Slice")[0], []int{len(index[0]), len(index[1]), len(index[2])}, want, 0)
+		tr := onnxtest.Trial{Node: onnxtest.Node("Slice"), In: []*kernel.Array{x, onnxtest.Longs(starts[:]...), onnxtest.Longs(ends[:]...), onnxtest.Longs(0, 1, 2), onnxtest.Longs(steps[:]...)}}
+		onnxtest.Approx(t, fmt.Sprint(starts, ends, steps), tr.Same(t, "Slice")[0], []int{len(index[0]), len(index[1]), len(index[2])}, want, 0)
 	}
 }

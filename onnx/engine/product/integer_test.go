@@ -7,7 +7,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
-	"mm-abi.org/mm/onnx/engine/op/optest"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 // Integer products are exact.
@@ -16,7 +16,7 @@ func TestMatMulInteger(t *testing.T) {
 	for _, s := range [][2][]int{{{1, 1}, {1, 1}}, {{3, 17}, {17, 5}}, {{40, 33}, {33, 70}}, {{2, 3, 20}, {20, 9}}, {{2, 3, 20}, {2, 20, 9}}, {{4}, {4, 3}}, {{0, 4}, {4, 3}}, {{2, 0}, {0, 3}}} {
 		for _, kinds := range [][2]onnx.DType{{onnx.UINT8, onnx.INT8}, {onnx.INT8, onnx.UINT8}} {
 			for _, zeros := range []int{0, 1, 2} { // none, one, one a row and a column
-				a, b := optest.Bytes8(r, kinds[0], s[0]...), optest.Bytes8(r, kinds[1], s[1]...)
+				a, b := onnxtest.Bytes8(r, kinds[0], s[0]...), onnxtest.Bytes8(r, kinds[1], s[1]...)
 				in := []*kernel.Array{a, b, nil, nil}
 				rows, cols := 1, 1
 				if zeros == 2 {
@@ -25,7 +25,7 @@ func TestMatMulInteger(t *testing.T) {
 					}
 				}
 				if zeros > 0 {
-					in[2], in[3] = optest.Bytes8(r, kinds[0], rows), optest.Bytes8(r, kinds[1], cols)
+					in[2], in[3] = onnxtest.Bytes8(r, kinds[0], rows), onnxtest.Bytes8(r, kinds[1], cols)
 				}
 				if rows == 0 {
 					continue
@@ -58,7 +58,7 @@ func TestMatMulInteger(t *testing.T) {
 				}
 				for _, fixed := range []bool{false, true} {
 					name := fmt.Sprint(factorsName(s[0], s[1]), kinds, zeros, fixed)
-					got := optest.Trial{Node: optest.Node("MatMulInteger"), In: in, Fixed: []bool{false, fixed, false, fixed}}.Same(t, name)[0]
+					got := onnxtest.Trial{Node: onnxtest.Node("MatMulInteger"), In: in, Fixed: []bool{false, fixed, false, fixed}}.Same(t, name)[0]
 					if got.Len() != len(want) {
 						t.Fatalf("%s: %v", name, got.Shape)
 					}

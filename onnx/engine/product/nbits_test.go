@@ -7,7 +7,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
-	"mm-abi.org/mm/onnx/engine/op/optest"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 // The size of a block is a power of two from minBlock to maxBlock.
@@ -17,11 +17,11 @@ func TestBlockSize(t *testing.T) {
 		size int
 		ok   bool
 	}{{8, false}, {16, true}, {24, false}, {32, true}, {1 << 16, true}, {1 << 17, false}} {
-		n := optest.Node("MatMulNBits", onnx.Int("K", 32), onnx.Int("N", 1), onnx.Int("bits", 4), onnx.Int("block_size", int64(c.size)))
+		n := onnxtest.Node("MatMulNBits", onnx.Int("K", 32), onnx.Int("N", 1), onnx.Int("bits", 4), onnx.Int("block_size", int64(c.size)))
 		n.Domain = "com.microsoft"
 		count := (32 + c.size - 1) / c.size
-		in := []*kernel.Array{optest.Gauss(r, 1, 32), optest.Bytes8(r, onnx.UINT8, 1, count, c.size/2), optest.Gauss(r, count)}
-		if _, err := (optest.Trial{Node: n, In: in}).Run(t, 1); (err == nil) != c.ok {
+		in := []*kernel.Array{onnxtest.Gauss(r, 1, 32), onnxtest.Bytes8(r, onnx.UINT8, 1, count, c.size/2), onnxtest.Gauss(r, count)}
+		if _, err := (onnxtest.Trial{Node: n, In: in}).Run(t, 1); (err == nil) != c.ok {
 			t.Errorf("block_size %d: %v", c.size, err)
 		}
 	}
@@ -42,18 +42,18 @@ func TestFewRows(t *testing.T) {
 		"many": {70, 64, 32, 1, true},
 	} {
 		count := (c.k + c.size - 1) / c.size
-		n := optest.Node("MatMulNBits", onnx.Int("K", int64(c.k)), onnx.Int("N", int64(c.n)), onnx.Int("bits", 4), onnx.Int("block_size", int64(c.size)))
+		n := onnxtest.Node("MatMulNBits", onnx.Int("K", int64(c.k)), onnx.Int("N", int64(c.n)), onnx.Int("bits", 4), onnx.Int("block_size", int64(c.size)))
 		n.Domain = "com.microsoft"
-		x := optest.Gauss(r, 17, c.k)
-		in := []*kernel.Array{x, optest.Bytes8(r, onnx.UINT8, c.n, count, c.size/2), optest.Gauss(r, c.n*count), nil, nil, nil}
+		x := onnxtest.Gauss(r, 17, c.k)
+		in := []*kernel.Array{x, onnxtest.Bytes8(r, onnx.UINT8, c.n, count, c.size/2), onnxtest.Gauss(r, c.n*count), nil, nil, nil}
 		switch c.zeros {
 		case 1:
-			in[3] = optest.Bytes8(r, onnx.UINT8, c.n*((count+1)/2))
+			in[3] = onnxtest.Bytes8(r, onnx.UINT8, c.n*((count+1)/2))
 		case 2:
-			in[3] = optest.Gauss(r, c.n*count)
+			in[3] = onnxtest.Gauss(r, c.n*count)
 		}
 		if c.bias {
-			in[5] = optest.Gauss(r, c.n)
+			in[5] = onnxtest.Gauss(r, c.n)
 		}
 		weight := func(j, i int) float64 {
 			at := j*count + i/c.size
@@ -67,10 +67,10 @@ func TestFewRows(t *testing.T) {
 			return (q - zero) * float64(kernel.Elements[float32](in[2])[at])
 		}
 		for _, rows := range []int{1, 4, 5, 17} {
-			few := optest.Gauss(r, rows, c.k)
+			few := onnxtest.Gauss(r, rows, c.k)
 			copy(kernel.Elements[float32](few), kernel.Elements[float32](x))
 			in[0] = few
-			got, err := (optest.Trial{Node: n, In: in}).Run(t, 1)
+			got, err := (onnxtest.Trial{Node: n, In: in}).Run(t, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

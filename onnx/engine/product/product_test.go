@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
-	"mm-abi.org/mm/onnx/engine/op/optest"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 // slowly computes MatMul in float64 by its definition.
@@ -50,7 +50,7 @@ func TestMatMul(t *testing.T) {
 		{{61, 70}, {70, 129}}, {{3, 0}, {0, 4}}, {{0, 3}, {3, 4}}, {{2, 3, 4, 5}, {5, 6}}, {{2, 3, 4, 5}, {3, 5, 6}}, {{1, 3, 2, 5}, {2, 1, 5, 6}},
 		{{9, 17, 5}, {9, 5, 6}}, {{2, 200, 160}, {2, 160, 170}}, {{100, 300}, {300, 500}},
 	} {
-		a, b := optest.Gauss(r, s[0]...), optest.Gauss(r, s[1]...)
+		a, b := onnxtest.Gauss(r, s[0]...), onnxtest.Gauss(r, s[1]...)
 		for _, how := range []struct{ fixed, prepare, trans bool }{{}, {fixed: true}, {fixed: true, prepare: true}, {trans: true}} {
 			name := fmt.Sprintf("%s, %+v", shapeName(s[0], s[1]), how)
 			right := b
@@ -61,11 +61,11 @@ func TestMatMul(t *testing.T) {
 				shape := append([]int(nil), b.Shape...)
 				n := len(shape)
 				shape[n-1], shape[n-2] = shape[n-2], shape[n-1]
-				right = optest.Gauss(r, shape...)
+				right = onnxtest.Gauss(r, shape...)
 			}
-			tr := optest.Trial{Node: optest.Node("MatMul"), In: []*kernel.Array{a, right}, Fixed: []bool{false, how.fixed}, Prepare: how.prepare, Change: func(c *kernel.Call) { c.Transposed = how.trans }}
+			tr := onnxtest.Trial{Node: onnxtest.Node("MatMul"), In: []*kernel.Array{a, right}, Fixed: []bool{false, how.fixed}, Prepare: how.prepare, Change: func(c *kernel.Call) { c.Transposed = how.trans }}
 			shape, want := slowly(t, a, right, how.trans)
-			optest.Approx(t, name, tr.Same(t, name)[0], shape, want, 3e-6)
+			onnxtest.Approx(t, name, tr.Same(t, name)[0], shape, want, 3e-6)
 		}
 	}
 }
@@ -75,16 +75,16 @@ func TestFollow(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, m := range []int{1, 3, 60, 200} {
 		for _, n := range []int{1, 6, 1500} {
-			a, b, bias := optest.Gauss(r, m, 90), optest.Gauss(r, 90, n), optest.Gauss(r, n)
+			a, b, bias := onnxtest.Gauss(r, m, 90), onnxtest.Gauss(r, 90, n), onnxtest.Gauss(r, n)
 			shape, want := slowly(t, a, b, false)
 			for i := range want {
 				want[i] = 1 / (1 + math.Exp(-want[i]-float64(kernel.Elements[float32](bias)[i%n])))
 			}
 			for _, fixed := range []bool{false, true} {
-				tr := optest.Trial{Node: optest.Node("MatMul"), In: []*kernel.Array{a, b}, Fixed: []bool{false, fixed, true}, Change: func(c *kernel.Call) {
+				tr := onnxtest.Trial{Node: onnxtest.Node("MatMul"), In: []*kernel.Array{a, b}, Fixed: []bool{false, fixed, true}, Change: func(c *kernel.Call) {
 					c.In, c.Then = append(c.In, bias), tensor.Sigmoid
 				}}
-				optest.Approx(t, fmt.Sprint(m, n, fixed), tr.Same(t, "")[0], shape, want, 3e-6)
+				onnxtest.Approx(t, fmt.Sprint(m, n, fixed), tr.Same(t, "")[0], shape, want, 3e-6)
 			}
 		}
 	}
@@ -104,11 +104,11 @@ func TestGemm(t *testing.T) {
 					if tb == 1 {
 						sb = []int{n, k}
 					}
-					a, b := optest.Gauss(r, sa...), optest.Gauss(r, sb...)
+					a, b := onnxtest.Gauss(r, sa...), onnxtest.Gauss(r, sb...)
 					in := []*kernel.Array{a, b}
 					var c *kernel.Array
 					if add != nil {
-						c = optest.Gauss(r, add...)
+						c = onnxtest.Gauss(r, add...)
 						in = append(in, c)
 					}
 					want := make([]float64, m*n)
@@ -129,9 +129,9 @@ func TestGemm(t *testing.T) {
 					}
 					beta := 2 * scale
 					for _, prepare := range []bool{false, true} {
-						tr := optest.Trial{Node: optest.Node("Gemm", onnx.Int("transA", ta), onnx.Int("transB", tb), onnx.Float("alpha", scale), onnx.Float("beta", beta)), In: in, Fixed: []bool{false, prepare, false}, Prepare: prepare, Change: func(c *kernel.Call) { c.Then = tensor.Tanh }}
+						tr := onnxtest.Trial{Node: onnxtest.Node("Gemm", onnx.Int("transA", ta), onnx.Int("transB", tb), onnx.Float("alpha", scale), onnx.Float("beta", beta)), In: in, Fixed: []bool{false, prepare, false}, Prepare: prepare, Change: func(c *kernel.Call) { c.Then = tensor.Tanh }}
 						name := fmt.Sprint(ta, tb, add, scale, prepare)
-						optest.Approx(t, name, tr.Same(t, name)[0], []int{m, n}, want, 3e-6)
+						onnxtest.Approx(t, name, tr.Same(t, name)[0], []int{m, n}, want, 3e-6)
 					}
 				}
 			}

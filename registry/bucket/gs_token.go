@@ -1,4 +1,4 @@
-package gs
+package bucket
 
 import (
 	"cmp"
@@ -23,28 +23,31 @@ import (
 	"time"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/registry/bucket"
 )
 
 const (
-	scope        = "https://www.googleapis.com/auth/devstorage.read_write"
-	metadataHost = "metadata.google.internal"
-	maxFile      = 64 << 10 // bytes of a file of credentials
+	gsScope        = "https://www.googleapis.com/auth/devstorage.read_write"
+	gsMetadataHost = "metadata.google.internal"
+	maxGSFile      = 64 << 10 // bytes of a file of credentials
 )
 
-// Open opens the bucket of an address with the settings of the environment.
-func Open(a bucket.Address) (bucket.Bucket, error) {
+// OpenGS opens the bucket of an address with the settings of the environment.
+//
+// Credentials: the file that GOOGLE_APPLICATION_CREDENTIALS names, the file of
+// gcloud's application default credentials, or the metadata server of the
+// machine. STORAGE_EMULATOR_HOST names another server, used without credentials.
+func OpenGS(a Address) (Bucket, error) {
 	if host := os.Getenv("STORAGE_EMULATOR_HOST"); host != "" {
 		if !strings.Contains(host, "://") {
 			host = "http://" + host
 		}
-		return New(a.Bucket, Options{Endpoint: host})
+		return NewGS(a.Bucket, GSOptions{Endpoint: host})
 	}
-	source, err := newSource(credentialsFile(), cmp.Or(os.Getenv("GCE_METADATA_HOST"), metadataHost))
+	source, err := newSource(credentialsFile(), cmp.Or(os.Getenv("GCE_METADATA_HOST"), gsMetadataHost))
 	if err != nil {
 		return nil, err
 	}
-	return New(a.Bucket, Options{Token: source.token})
+	return NewGS(a.Bucket, GSOptions{Token: source.token})
 }
 
 // credentialsFile returns the file with the user's credentials, or "".
@@ -75,8 +78,8 @@ type account struct {
 	RefreshToken string `json:"refresh_token"`
 }
 
-// source fetches access tokens and keeps each until a minute before its end.
-type source struct {
+// gsSource fetches access tokens and keeps each until a minute before its end.
+type gsSource struct {
 	client   *http.Client
 	account  account // zero: the metadata server
 	key      *rsa.PrivateKey
@@ -89,12 +92,12 @@ type source struct {
 
 // newSource reads the credentials; without a file they come from the metadata
 // server.
-func newSource(file, metadata string) (*source, error) {
-	s := &source{client: bucket.NewClient(bucket.NewTransport()), metadata: metadata}
+func newSource(file, metadata string) (*gsSource, error) {
+	s := &gsSource{client: NewClient(NewTransport()), metadata: metadata}
 	if file == "" {
 		return s, nil
 	}
-	data, err := fsx.ReadFile(file, maxFile)
+	data, err := fsx.ReadFile(file, maxGSFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
@@ -134,7 +137,7 @@ func parseKey(text string) (*rsa.PrivateKey, error) {
 }
 
 // token returns an access token.
-func (s *source) token(ctx context.Context) (string, error) {
+func (s *gsSource) token(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Now().Before(s.until) {
@@ -146,25 +149,25 @@ func (s *source) token(ctx context.Context) (string, error) {
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("%w: no access token: %w", bucket.ErrDenied, err)
+		return "", fmt.Errorf("%w: no access token: %w", ErrDenied, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%w: no access token: %w", bucket.ErrDenied, bucket.ReadStatus(resp, nil))
+		return "", fmt.Errorf("%w: no access token: %w", ErrDenied, ReadStatus(resp, nil))
 	}
 	var answer struct {
 		Token   string `json:"access_token"`
 		Seconds int    `json:"expires_in"`
 	}
 	if err := decode(resp, &answer); err != nil || answer.Token == "" {
-		return "", fmt.Errorf("%w: no access token: %w", bucket.ErrDenied, errors.Join(err, bucket.ErrAnswer))
+		return "", fmt.Errorf("%w: no access token: %w", ErrDenied, errors.Join(err, ErrAnswer))
 	}
 	s.value, s.until = answer.Token, time.Now().Add(time.Duration(answer.Seconds)*time.Second-time.Minute)
 	return s.value, nil
 }
 
-// request builds the request for a token.
-func (s *source) request(ctx context.Context) (*http.Request, error) {
+// gsRequest builds the request for a token.
+func (s *gsSource) request(ctx context.Context) (*http.Request, error) {
 	if s.account.Type == "" {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metadata+"/computeMetadata/v1/instance/service-accounts/default/token", nil)
 		if err == nil {
@@ -188,7 +191,7 @@ func (s *source) request(ctx context.Context) (*http.Request, error) {
 }
 
 // assertion returns the signed statement of a service account (RFC 7523, RS256).
-func (s *source) assertion(now time.Time) (string, error) {
+func (s *gsSource) assertion(now time.Time) (string, error) {
 	part := func(v any) (string, error) {
 		data, err := json.Marshal(v)
 		return base64.RawURLEncoding.EncodeToString(data), err
@@ -197,7 +200,7 @@ func (s *source) assertion(now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	claims, err := part(map[string]any{"iss": s.account.Email, "scope": scope, "aud": s.account.TokenURI, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()})
+	claims, err := part(map[string]any{"iss": s.account.Email, "scope": gsScope, "aud": s.account.TokenURI, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()})
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,4 @@
-package s3
+package bucket
 
 import (
 	"bufio"
@@ -8,26 +8,29 @@ import (
 	"strings"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
-
-	"mm-abi.org/mm/registry/bucket"
 )
 
-// Open opens the bucket of an address with the settings of the environment.
-func Open(a bucket.Address) (bucket.Bucket, error) {
+// OpenS3 opens the bucket of an address with the settings of the environment.
+//
+// Credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile
+// AWS_PROFILE of ~/.aws/credentials and ~/.aws/config, or the role of the
+// container or the machine. AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL names another
+// server than Amazon's; its buckets are addressed by path.
+func OpenS3(a Address) (Bucket, error) {
 	profile := readProfile(configFile(), cmp.Or(os.Getenv("AWS_PROFILE"), "default"))
-	return New(a.Bucket, Options{
+	return NewS3(a.Bucket, S3Options{
 		Endpoint:    cmp.Or(os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), profile["endpoint_url"]),
 		Region:      cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), profile["region"]),
-		Credentials: chain(),
+		Credentials: s3Chain(),
 	})
 }
 
-// chain returns the usual order of credentials.
-func chain() *credentials.Credentials {
+// s3Chain returns the usual order of credentials.
+func s3Chain() *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{
 		&credentials.EnvAWS{},
 		&credentials.FileAWSCredentials{},
-		&credentials.IAM{Client: bucket.NewClient(bucket.NewTransport())},
+		&credentials.IAM{Client: NewClient(NewTransport())},
 	})
 }
 

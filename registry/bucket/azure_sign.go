@@ -1,4 +1,4 @@
-package azure
+package bucket
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 )
 
 // authorize adds the version, the date and the credentials to a request.
-func (b *Bucket) authorize(ctx context.Context, req *http.Request) error {
-	req.Header.Set("X-Ms-Version", version)
+func (b *Azure) authorize(ctx context.Context, req *http.Request) error {
+	req.Header.Set("X-Ms-Version", azureVersion)
 	req.Header.Set("X-Ms-Date", time.Now().UTC().Format(http.TimeFormat))
 	switch {
 	case b.opt.SAS != "":
@@ -40,7 +40,7 @@ func (b *Bucket) authorize(ctx context.Context, req *http.Request) error {
 }
 
 // statement returns the text that a shared key signs.
-func (b *Bucket) statement(req *http.Request) string {
+func (b *Azure) statement(req *http.Request) string {
 	length := ""
 	if req.ContentLength > 0 {
 		length = strconv.FormatInt(req.ContentLength, 10)

@@ -1,4 +1,4 @@
-package azure
+package bucket
 
 import (
 	"cmp"
@@ -15,26 +15,30 @@ import (
 	"time"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/registry/bucket"
 )
 
 const (
-	resource     = "https://storage.azure.com/"
-	metadataHost = "169.254.169.254"
-	maxFile      = 64 << 10 // bytes of a file with a token
+	azureResource     = "https://storage.azure.com/"
+	azureMetadataHost = "169.254.169.254"
+	maxAzureFile      = 64 << 10 // bytes of a file with a token
 )
 
-// Open opens the container of an address with the settings of the environment.
-func Open(a bucket.Address) (bucket.Bucket, error) {
-	opt, err := settings(a.Account)
+// OpenAzure opens the container of an address with the settings of the environment.
+//
+// Credentials: AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_KEY or
+// AZURE_STORAGE_SAS_TOKEN for the account of the address, or the identity of the
+// workload (AZURE_FEDERATED_TOKEN_FILE), of a service principal
+// (AZURE_CLIENT_SECRET) or of the machine.
+func OpenAzure(a Address) (Bucket, error) {
+	opt, err := azureSettings(a.Account)
 	if err != nil {
 		return nil, err
 	}
-	return New(a.Account, a.Bucket, opt)
+	return NewAzure(a.Account, a.Bucket, opt)
 }
 
-// settings returns the options for an account.
-func settings(account string) (Options, error) {
+// azureSettings returns the options for an account.
+func azureSettings(account string) (AzureOptions, error) {
 	if text := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); text != "" {
 		return parseConnection(text, account)
 	}
@@ -42,19 +46,19 @@ func settings(account string) (Options, error) {
 		if key := os.Getenv("AZURE_STORAGE_KEY"); key != "" {
 			raw, err := base64.StdEncoding.DecodeString(key)
 			if err != nil {
-				return Options{}, fmt.Errorf("AZURE_STORAGE_KEY: %w", err)
+				return AzureOptions{}, fmt.Errorf("AZURE_STORAGE_KEY: %w", err)
 			}
-			return Options{Key: raw}, nil
+			return AzureOptions{Key: raw}, nil
 		}
 		if sas := os.Getenv("AZURE_STORAGE_SAS_TOKEN"); sas != "" {
-			return Options{SAS: sas}, nil
+			return AzureOptions{SAS: sas}, nil
 		}
 	}
-	return Options{Token: (&source{client: bucket.NewClient(bucket.NewTransport())}).token}, nil
+	return AzureOptions{Token: (&azureSource{client: NewClient(NewTransport())}).token}, nil
 }
 
 // parseConnection parses a connection string, which must be of the account.
-func parseConnection(text, account string) (Options, error) {
+func parseConnection(text, account string) (AzureOptions, error) {
 	part := map[string]string{}
 	for field := range strings.SplitSeq(text, ";") {
 		if name, value, ok := strings.Cut(field, "="); ok {
@@ -62,12 +66,12 @@ func parseConnection(text, account string) (Options, error) {
 		}
 	}
 	if part["UseDevelopmentStorage"] == "true" {
-		return Options{}, errors.New("AZURE_STORAGE_CONNECTION_STRING: UseDevelopmentStorage is not supported, want BlobEndpoint, AccountName and AccountKey")
+		return AzureOptions{}, errors.New("AZURE_STORAGE_CONNECTION_STRING: UseDevelopmentStorage is not supported, want BlobEndpoint, AccountName and AccountKey")
 	}
 	if name := part["AccountName"]; name != "" && name != account {
-		return Options{}, fmt.Errorf("AZURE_STORAGE_CONNECTION_STRING: got the account %q, the address names %q", name, account)
+		return AzureOptions{}, fmt.Errorf("AZURE_STORAGE_CONNECTION_STRING: got the account %q, the address names %q", name, account)
 	}
-	opt := Options{SAS: part["SharedAccessSignature"], Endpoint: part["BlobEndpoint"]}
+	opt := AzureOptions{SAS: part["SharedAccessSignature"], Endpoint: part["BlobEndpoint"]}
 	if opt.Endpoint == "" {
 		opt.Endpoint = cmp.Or(part["DefaultEndpointsProtocol"], "https") + "://" + account + ".blob." + cmp.Or(part["EndpointSuffix"], "core.windows.net")
 	}
@@ -80,8 +84,8 @@ func parseConnection(text, account string) (Options, error) {
 	return opt, nil
 }
 
-// source fetches access tokens and keeps each until a minute before its end.
-type source struct {
+// azureSource fetches access tokens and keeps each until a minute before its end.
+type azureSource struct {
 	client *http.Client
 
 	mu    sync.Mutex
@@ -90,7 +94,7 @@ type source struct {
 }
 
 // token returns an access token.
-func (s *source) token(ctx context.Context) (string, error) {
+func (s *azureSource) token(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Now().Before(s.until) {
@@ -102,13 +106,13 @@ func (s *source) token(ctx context.Context) (string, error) {
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("%w: no access token: %w", bucket.ErrDenied, err)
+		return "", fmt.Errorf("%w: no access token: %w", ErrDenied, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%w: no access token: %w", bucket.ErrDenied, bucket.ReadStatus(resp, nil))
+		return "", fmt.Errorf("%w: no access token: %w", ErrDenied, ReadStatus(resp, nil))
 	}
-	data, err := bucket.ReadText(resp)
+	data, err := ReadText(resp)
 	if err != nil {
 		return "", err
 	}
@@ -117,7 +121,7 @@ func (s *source) token(ctx context.Context) (string, error) {
 		Seconds json.Number `json:"expires_in"` // a text from machines
 	}
 	if err := json.Unmarshal(data, &answer); err != nil || answer.Token == "" {
-		return "", fmt.Errorf("%w: no access token: %w", bucket.ErrDenied, errors.Join(err, bucket.ErrAnswer))
+		return "", fmt.Errorf("%w: no access token: %w", ErrDenied, errors.Join(err, ErrAnswer))
 	}
 	seconds, _ := answer.Seconds.Int64()
 	s.value, s.until = answer.Token, time.Now().Add(time.Duration(seconds)*time.Second-time.Minute)
@@ -129,21 +133,21 @@ func (s *source) token(ctx context.Context) (string, error) {
 func tokenRequest(ctx context.Context) (*http.Request, error) {
 	file, secret, client := os.Getenv("AZURE_FEDERATED_TOKEN_FILE"), os.Getenv("AZURE_CLIENT_SECRET"), os.Getenv("AZURE_CLIENT_ID")
 	if file == "" && secret == "" {
-		query := url.Values{"api-version": {"2018-02-01"}, "resource": {resource}}
+		query := url.Values{"api-version": {"2018-02-01"}, "resource": {azureResource}}
 		if client != "" {
 			query.Set("client_id", client)
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metadataHost+"/metadata/identity/oauth2/token?"+query.Encode(), nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+azureMetadataHost+"/metadata/identity/oauth2/token?"+query.Encode(), nil)
 		if err == nil {
 			req.Header.Set("Metadata", "true")
 		}
 		return req, err
 	}
-	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {client}, "scope": {resource + ".default"}}
+	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {client}, "scope": {azureResource + ".default"}}
 	if secret != "" {
 		form.Set("client_secret", secret)
 	} else {
-		data, err := fsx.ReadFile(file, maxFile)
+		data, err := fsx.ReadFile(file, maxAzureFile)
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,4 @@
-// Package optest applies operators in tests: a [Trial] runs one by name, again
-// with its cache, on nonzero memory, and on one and several threads, whose
-// results must be equal.
-package optest
+package onnxtest
 
 import (
 	"bytes"

@@ -1,11 +1,4 @@
-// Package azure is the driver of buckets for Azure Blob Storage: its REST
-// interface over net/http.
-//
-// Credentials: AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_KEY or
-// AZURE_STORAGE_SAS_TOKEN for the account of the address, or the identity of the
-// workload (AZURE_FEDERATED_TOKEN_FILE), of a service principal
-// (AZURE_CLIENT_SECRET) or of the machine.
-package azure
+package bucket
 
 import (
 	"bytes"
@@ -19,12 +12,10 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"mm-abi.org/mm/registry/bucket"
 )
 
-// Options configures [New]. At most one of Key, SAS and Token is set.
-type Options struct {
+// AzureOptions configures [NewAzure]. At most one of Key, SAS and Token is set.
+type AzureOptions struct {
 	Endpoint string                                    // URL of the account. Zero: https://ACCOUNT.blob.core.windows.net
 	Key      []byte                                    // shared key
 	SAS      string                                    // query of a shared access signature
@@ -32,36 +23,36 @@ type Options struct {
 	PartSize int64                                     // of uploads in blocks. Zero: 16 MiB
 }
 
-// Bucket is a container of a storage account.
-type Bucket struct {
+// Azure is a container of a storage account.
+type Azure struct {
 	client             *http.Client
 	base               *url.URL
 	account, container string
-	opt                Options
+	opt                AzureOptions
 }
 
 const (
-	version     = "2021-12-02" // of the interface
-	defaultPart = 16 << 20
+	azureVersion     = "2021-12-02" // of the interface
+	azureDefaultPart = 16 << 20
 )
 
-// New opens a container. Nothing is sent.
-func New(account, container string, opt Options) (*Bucket, error) {
+// NewAzure opens a container. Nothing is sent.
+func NewAzure(account, container string, opt AzureOptions) (*Azure, error) {
 	if opt.Endpoint == "" {
 		opt.Endpoint = "https://" + account + ".blob.core.windows.net"
 	}
 	if opt.PartSize == 0 {
-		opt.PartSize = defaultPart
+		opt.PartSize = azureDefaultPart
 	}
 	u, err := url.Parse(opt.Endpoint)
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("endpoint of Azure Blob Storage %q: want a URL", opt.Endpoint)
 	}
-	return &Bucket{bucket.NewClient(bucket.NewTransport()), u, account, container, opt}, nil
+	return &Azure{NewClient(NewTransport()), u, account, container, opt}, nil
 }
 
-// request describes a request that can be repeated.
-type request struct {
+// azureRequest describes a request that can be repeated.
+type azureRequest struct {
 	method string
 	key    string // "": the container
 	query  url.Values
@@ -72,7 +63,7 @@ type request struct {
 }
 
 // url returns the address of the container or of a blob.
-func (b *Bucket) url(key string, query url.Values) *url.URL {
+func (b *Azure) url(key string, query url.Values) *url.URL {
 	u := *b.base
 	u.Path = strings.TrimSuffix(b.base.Path, "/") + "/" + b.container
 	if key != "" {
@@ -88,7 +79,7 @@ func (b *Bucket) url(key string, query url.Values) *url.URL {
 }
 
 // do sends a request once. The caller closes the body of the answer.
-func (b *Bucket) do(ctx context.Context, r request) (*http.Response, error) {
+func (b *Azure) do(ctx context.Context, r azureRequest) (*http.Response, error) {
 	var body io.Reader
 	if r.body != nil && r.length > 0 {
 		body = r.body()
@@ -117,7 +108,7 @@ func (b *Bucket) do(ctx context.Context, r request) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	e := bucket.ReadStatus(resp, parseError)
+	e := ReadStatus(resp, parseAzureError)
 	if code := resp.Header.Get("X-Ms-Error-Code"); code != "" {
 		e.Code = code
 	}
@@ -127,7 +118,7 @@ func (b *Bucket) do(ctx context.Context, r request) (*http.Response, error) {
 	return nil, e
 }
 
-func parseError(body []byte) (code, message string) {
+func parseAzureError(body []byte) (code, message string) {
 	var e struct{ Code, Message string }
 	if xml.Unmarshal(bytes.TrimPrefix(body, []byte("\ufeff")), &e) != nil {
 		return "", ""
@@ -137,24 +128,24 @@ func parseError(body []byte) (code, message string) {
 }
 
 // ask sends a request, repeatedly, and returns the headers and the text.
-func (b *Bucket) ask(ctx context.Context, r request) (header http.Header, text []byte, err error) {
-	err = bucket.Retry(ctx, func() error {
+func (b *Azure) ask(ctx context.Context, r azureRequest) (header http.Header, text []byte, err error) {
+	err = Retry(ctx, func() error {
 		resp, err := b.do(ctx, r)
 		if err != nil {
 			return err
 		}
 		defer resp.Body.Close()
 		header = resp.Header
-		text, err = bucket.ReadText(resp)
+		text, err = ReadText(resp)
 		return err
 	})
 	return header, text, err
 }
 
 // Get implements [bucket.Bucket].
-func (b *Bucket) Get(ctx context.Context, key string, off, n int64, etag string) (io.ReadCloser, bucket.Info, error) {
-	r := request{method: http.MethodGet, key: key, unmet: bucket.ErrChanged, header: map[string]string{}}
-	if span := bucket.Range(off, n); span != "" {
+func (b *Azure) Get(ctx context.Context, key string, off, n int64, etag string) (io.ReadCloser, Info, error) {
+	r := azureRequest{method: http.MethodGet, key: key, unmet: ErrChanged, header: map[string]string{}}
+	if span := Range(off, n); span != "" {
 		r.header["Range"] = span
 	}
 	if etag != "" {
@@ -162,38 +153,38 @@ func (b *Bucket) Get(ctx context.Context, key string, off, n int64, etag string)
 	}
 	resp, err := b.do(ctx, r)
 	if err != nil {
-		return nil, bucket.Info{}, err
+		return nil, Info{}, err
 	}
-	length, total, err := bucket.Span(resp.Header, resp.StatusCode, off, n)
-	info := infoOf(key, total, resp.Header)
+	length, total, err := Span(resp.Header, resp.StatusCode, off, n)
+	info := azureInfo(key, total, resp.Header)
 	if err == nil && etag != "" && info.ETag != etag {
-		err = bucket.ErrChanged
+		err = ErrChanged
 	}
 	if err != nil {
-		return nil, bucket.Info{}, errors.Join(err, resp.Body.Close())
+		return nil, Info{}, errors.Join(err, resp.Body.Close())
 	}
-	return bucket.Exact(resp.Body, length), info, nil
+	return Exact(resp.Body, length), info, nil
 }
 
-func infoOf(key string, size int64, h http.Header) bucket.Info {
-	info := bucket.Info{Key: key, Size: size, ETag: strings.Trim(h.Get("Etag"), `"`)}
+func azureInfo(key string, size int64, h http.Header) Info {
+	info := Info{Key: key, Size: size, ETag: strings.Trim(h.Get("Etag"), `"`)}
 	if at, err := http.ParseTime(h.Get("Last-Modified")); err == nil {
 		info.Modified = at.UTC()
 	}
-	if d := h.Get("X-Ms-Meta-" + bucket.DigestKey); bucket.IsDigest(d) {
+	if d := h.Get("X-Ms-Meta-" + DigestKey); IsDigest(d) {
 		info.SHA256 = d
 	}
 	return info
 }
 
 // Stat implements [bucket.Bucket].
-func (b *Bucket) Stat(ctx context.Context, key string) (bucket.Info, error) {
-	header, _, err := b.ask(ctx, request{method: http.MethodHead, key: key})
+func (b *Azure) Stat(ctx context.Context, key string) (Info, error) {
+	header, _, err := b.ask(ctx, azureRequest{method: http.MethodHead, key: key})
 	if err != nil {
-		return bucket.Info{}, err
+		return Info{}, err
 	}
-	_, size, err := bucket.Span(header, http.StatusOK, 0, -1)
-	return infoOf(key, size, header), err
+	_, size, err := Span(header, http.StatusOK, 0, -1)
+	return azureInfo(key, size, header), err
 }
 
 // listing is a page of a listing.
@@ -213,23 +204,23 @@ type listing struct {
 
 // List implements [bucket.Bucket]. The order of accounts with folders is not
 // that of the keys.
-func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[bucket.Info, error] {
-	return bucket.Pages(prefix, false, func(mark string) ([]bucket.Info, string, error) {
+func (b *Azure) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return Pages(prefix, false, func(mark string) ([]Info, string, error) {
 		query := url.Values{"restype": {"container"}, "comp": {"list"}, "prefix": {prefix}}
 		if mark != "" {
 			query.Set("marker", mark)
 		}
-		_, text, err := b.ask(ctx, request{method: http.MethodGet, query: query})
+		_, text, err := b.ask(ctx, azureRequest{method: http.MethodGet, query: query})
 		if err != nil {
 			return nil, "", err
 		}
 		var page listing
 		if err := xml.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &page); err != nil {
-			return nil, "", fmt.Errorf("%w: %w", bucket.ErrAnswer, err)
+			return nil, "", fmt.Errorf("%w: %w", ErrAnswer, err)
 		}
-		var list []bucket.Info
+		var list []Info
 		for _, o := range page.Blobs.Blob {
-			info := bucket.Info{Key: o.Name, Size: o.Properties.Length, ETag: strings.Trim(o.Properties.Etag, `"`)}
+			info := Info{Key: o.Name, Size: o.Properties.Length, ETag: strings.Trim(o.Properties.Etag, `"`)}
 			if at, err := time.Parse(time.RFC1123, o.Properties.LastModified); err == nil {
 				info.Modified = at.UTC()
 			}
@@ -240,7 +231,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[bucket.Info,
 }
 
 // Delete implements [bucket.Bucket].
-func (b *Bucket) Delete(ctx context.Context, key string) error {
-	_, _, err := b.ask(ctx, request{method: http.MethodDelete, key: key})
+func (b *Azure) Delete(ctx context.Context, key string) error {
+	_, _, err := b.ask(ctx, azureRequest{method: http.MethodDelete, key: key})
 	return err
 }

@@ -1,10 +1,4 @@
-// Package budget measures a build against the limits of budgets.yaml: the time to the
-// first token and of further ones, memory, size, and figures of evaluations.
-//
-// [Read] reads the document, [Budgets.Measure] measures times, and [Budgets.Judge] reports
-// each limit with its figure, the missed ones as diagnostics with exit code 5. A limit on
-// a figure that is not measured is missed too.
-package budget
+package eval
 
 import (
 	"context"
@@ -78,8 +72,8 @@ const defaultPrompt = "Explain in a few sentences how a bicycle stays upright wh
 	"Mention the wheels, the steering and the rider, and say which of them matters most at low speed and which at high speed. " +
 	"Then describe one experiment that a child could do with a bicycle and a helper in a quiet street to see the effect, what to look for, and how to stay safe."
 
-// Read reads budgets.yaml.
-func Read(file string) (*Budgets, diag.List) {
+// ReadBudgets reads budgets.yaml.
+func ReadBudgets(file string) (*Budgets, diag.List) {
 	data, list := schemas.ReadFile(file, diag.Unreadable)
 	if list.Failed() {
 		return nil, list
@@ -118,13 +112,13 @@ type Figures struct {
 	Results    *suite.Results
 }
 
-// Answerer answers requests; [runner.Runner] implements it.
-type Answerer interface {
+// Asker answers requests; [runner.Runner] implements it.
+type Asker interface {
 	Answer(ctx context.Context, req runner.Request, emit func(text string) error) (*runner.Answer, error)
 }
 
 // Measure measures the times of a build's answers, after one that loads the model.
-func (b *Budgets) Measure(ctx context.Context, a Answerer, f *Figures) error {
+func (b *Budgets) Measure(ctx context.Context, a Asker, f *Figures) error {
 	l := b.Latency
 	if l == nil {
 		return nil

@@ -1,9 +1,4 @@
-// Package legal collects the license texts and notices of the modules of a build: it
-// writes the documents LICENSE and NOTICE, and names texts that are missing.
-//
-// Both documents follow from the files of the modules alone, so that a reader can write
-// them again and compare. It does not replace legal advice.
-package legal
+package bom
 
 import (
 	"crypto/sha256"
@@ -41,11 +36,11 @@ type Part struct {
 	License       string // SPDX expression. Empty: unknown
 	Source        string
 	Digest        string // of the module's manifest
-	Files         []File
+	Files         []LegalFile
 }
 
-// File is a license text or a notice of a module, by its path in the module.
-type File struct {
+// LegalFile is a license text or a notice of a module, by its path in the module.
+type LegalFile struct {
 	Path   string `json:"path"`
 	Digest string `json:"digest"`
 	Text   []byte `json:"-"`

@@ -1,4 +1,4 @@
-package s3
+package bucket
 
 import (
 	"context"
@@ -15,34 +15,32 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
-
-	"mm-abi.org/mm/registry/bucket"
 )
 
 const (
-	maxParts = 10_000 // of an upload, by the protocol
-	parallel = 4      // parts in flight
+	maxS3Parts = 10_000 // of an upload, by the protocol
+	s3Parallel = 4      // parts in flight
 )
 
 // Put implements [bucket.Bucket].
-func (b *Bucket) Put(ctx context.Context, key string, r io.ReaderAt, size int64, opt bucket.PutOptions) (bucket.Info, error) {
-	if err := bucket.CheckKey(key); err != nil {
-		return bucket.Info{}, err
+func (b *S3) Put(ctx context.Context, key string, r io.ReaderAt, size int64, opt PutOptions) (Info, error) {
+	if err := CheckKey(key); err != nil {
+		return Info{}, err
 	}
 	// Without the library's chunks: a request is signed over the digest of its content.
 	put := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableContentSha256: true}
 	if opt.SHA256 != "" {
-		put.UserMetadata = map[string]string{bucket.DigestKey: opt.SHA256}
+		put.UserMetadata = map[string]string{DigestKey: opt.SHA256}
 	}
 	var err error
 	if size <= b.part {
 		err = b.single(ctx, key, io.NewSectionReader(r, 0, size), conditional(put, opt.IfAbsent))
 	} else {
-		u := upload{Bucket: b, key: key, r: r, size: size, part: max(b.part, (size+maxParts-1)/maxParts), opt: opt, put: put}
+		u := s3Upload{S3: b, key: key, r: r, size: size, part: max(b.part, (size+maxS3Parts-1)/maxS3Parts), opt: opt, put: put}
 		err = u.run(ctx)
 	}
 	if err != nil {
-		return bucket.Info{}, err
+		return Info{}, err
 	}
 	return b.Stat(ctx, key)
 }
@@ -56,8 +54,8 @@ func conditional(put minio.PutObjectOptions, absent bool) minio.PutObjectOptions
 }
 
 // single writes an object with one request, whose signature covers the content.
-func (b *Bucket) single(ctx context.Context, key string, r *io.SectionReader, put minio.PutObjectOptions) error {
-	_, sum256, err := digests(r)
+func (b *S3) single(ctx context.Context, key string, r *io.SectionReader, put minio.PutObjectOptions) error {
+	_, sum256, err := s3Digests(r)
 	if err != nil {
 		return err
 	}
@@ -66,7 +64,7 @@ func (b *Bucket) single(ctx context.Context, key string, r *io.SectionReader, pu
 			return err
 		}
 		_, err := b.core.PutObject(ctx, b.name, key, r, r.Size(), "", hex.EncodeToString(sum256), put)
-		return failure(err, bucket.ErrExists)
+		return failure(err, ErrExists)
 	})
 }
 
@@ -74,7 +72,7 @@ func (b *Bucket) single(ctx context.Context, key string, r *io.SectionReader, pu
 func conflicting(ctx context.Context, write func() error) error {
 	for try := 1; ; try++ {
 		err := write()
-		var e *bucket.StatusError
+		var e *StatusError
 		if !errors.As(err, &e) || e.Status != http.StatusConflict || try == tries {
 			return err
 		}
@@ -86,18 +84,18 @@ func conflicting(ctx context.Context, write func() error) error {
 	}
 }
 
-// upload is an upload in parts.
-type upload struct {
-	*Bucket
+// s3Upload is an upload in parts.
+type s3Upload struct {
+	*S3
 	key        string
 	r          io.ReaderAt
 	size, part int64
-	opt        bucket.PutOptions
+	opt        PutOptions
 	put        minio.PutObjectOptions
 	id         string
 }
 
-func (u *upload) run(ctx context.Context) error {
+func (u *s3Upload) run(ctx context.Context) error {
 	held, err := u.begin(ctx)
 	if err != nil {
 		return err
@@ -106,10 +104,10 @@ func (u *upload) run(ctx context.Context) error {
 	if err == nil {
 		err = conflicting(ctx, func() error {
 			_, err := u.core.CompleteMultipartUpload(ctx, u.name, u.key, u.id, parts, conditional(u.put, u.opt.IfAbsent))
-			return failure(err, bucket.ErrExists)
+			return failure(err, ErrExists)
 		})
 	}
-	if err != nil && u.opt.Session != nil && !errors.Is(err, bucket.ErrExists) {
+	if err != nil && u.opt.Session != nil && !errors.Is(err, ErrExists) {
 		return err // the next process continues
 	}
 	if err != nil {
@@ -123,7 +121,7 @@ func (u *upload) run(ctx context.Context) error {
 
 // begin continues the upload of the session, or begins one. It returns the parts
 // that the server holds.
-func (u *upload) begin(ctx context.Context) (map[int]minio.ObjectPart, error) {
+func (u *s3Upload) begin(ctx context.Context) (map[int]minio.ObjectPart, error) {
 	if u.opt.Session != nil {
 		if id := u.opt.Session.Load(); id != "" {
 			held, err := u.held(ctx, id)
@@ -131,7 +129,7 @@ func (u *upload) begin(ctx context.Context) (map[int]minio.ObjectPart, error) {
 				u.id = id
 				return held, nil
 			}
-			var e *bucket.StatusError
+			var e *StatusError
 			if !errors.As(err, &e) || e.Status != http.StatusNotFound {
 				return nil, err
 			}
@@ -149,7 +147,7 @@ func (u *upload) begin(ctx context.Context) (map[int]minio.ObjectPart, error) {
 }
 
 // held lists the parts of an upload.
-func (u *upload) held(ctx context.Context, id string) (map[int]minio.ObjectPart, error) {
+func (u *s3Upload) held(ctx context.Context, id string) (map[int]minio.ObjectPart, error) {
 	held := map[int]minio.ObjectPart{}
 	for marker := 0; ; {
 		page, err := u.core.ListObjectParts(ctx, u.name, u.key, id, marker, 1000)
@@ -163,18 +161,18 @@ func (u *upload) held(ctx context.Context, id string) (map[int]minio.ObjectPart,
 			return held, nil
 		}
 		if page.NextPartNumberMarker <= marker {
-			return nil, fmt.Errorf("%w: parts after %d: next marker %d", bucket.ErrAnswer, marker, page.NextPartNumberMarker)
+			return nil, fmt.Errorf("%w: parts after %d: next marker %d", ErrAnswer, marker, page.NextPartNumberMarker)
 		}
 		marker = page.NextPartNumberMarker
 	}
 }
 
 // send sends the parts that the server does not hold with their content.
-func (u *upload) send(ctx context.Context, held map[int]minio.ObjectPart) ([]minio.CompletePart, error) {
+func (u *s3Upload) send(ctx context.Context, held map[int]minio.ObjectPart) ([]minio.CompletePart, error) {
 	n := int((u.size + u.part - 1) / u.part)
 	parts := make([]minio.CompletePart, n)
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
+	group.SetLimit(s3Parallel)
 	for i := range parts {
 		group.Go(func() error {
 			section := io.NewSectionReader(u.r, int64(i)*u.part, min(u.part, u.size-int64(i)*u.part))
@@ -186,8 +184,8 @@ func (u *upload) send(ctx context.Context, held map[int]minio.ObjectPart) ([]min
 	return parts, group.Wait()
 }
 
-func (u *upload) sendPart(ctx context.Context, number int, section *io.SectionReader, held minio.ObjectPart) (string, error) {
-	sum, sum256, err := digests(section)
+func (u *s3Upload) sendPart(ctx context.Context, number int, section *io.SectionReader, held minio.ObjectPart) (string, error) {
+	sum, sum256, err := s3Digests(section)
 	if err != nil {
 		return "", err
 	}
@@ -204,18 +202,18 @@ func (u *upload) sendPart(ctx context.Context, number int, section *io.SectionRe
 }
 
 // abort discards the parts; ctx may have ended.
-func (u *upload) abort(ctx context.Context) error {
+func (u *s3Upload) abort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err := failure(u.core.AbortMultipartUpload(ctx, u.name, u.key, u.id), nil)
-	if errors.Is(err, bucket.ErrMissing) {
+	if errors.Is(err, ErrMissing) {
 		return nil
 	}
 	return err
 }
 
-// digests returns the MD5, which the protocol compares, and the SHA-256.
-func digests(r io.Reader) (sum, sum256 []byte, err error) {
+// s3Digests returns the MD5, which the protocol compares, and the SHA-256.
+func s3Digests(r io.Reader) (sum, sum256 []byte, err error) {
 	m, s := md5.New(), sha256.New()
 	_, err = io.Copy(io.MultiWriter(m, s), r)
 	return m.Sum(nil), s.Sum(nil), err

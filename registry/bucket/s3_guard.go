@@ -1,16 +1,14 @@
-package s3
+package bucket
 
 import (
 	"fmt"
 	"io"
 	"net/http"
-
-	"mm-abi.org/mm/registry/bucket"
 )
 
 const (
-	maxText  = 32 << 20 // bytes of an answer that is not an object
-	maxPages = 10_000   // of a listing
+	maxS3Text  = 32 << 20 // bytes of an answer that is not an object
+	maxS3Pages = 10_000   // of a listing
 )
 
 type (
@@ -18,15 +16,15 @@ type (
 	statusKey struct{} // receives the status of the last answer
 )
 
-// guard limits the answers that the library reads whole, and counts the pages of
+// s3Guard limits the answers that the library reads whole, and counts the pages of
 // a listing, which an empty page with a token would make endless.
-type guard struct{ next http.RoundTripper }
+type s3Guard struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
+func (g s3Guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if pages, ok := req.Context().Value(pagesKey{}).(*int); ok {
-		if *pages++; *pages > maxPages {
-			return nil, fmt.Errorf("%w: listing exceeds %d pages", bucket.ErrAnswer, maxPages)
+		if *pages++; *pages > maxS3Pages {
+			return nil, fmt.Errorf("%w: listing exceeds %d pages", ErrAnswer, maxS3Pages)
 		}
 	}
 	resp, err := g.next.RoundTrip(req)
@@ -37,22 +35,22 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		*status = resp.StatusCode
 	}
 	if object := req.Method == http.MethodGet && req.URL.RawQuery == "" && resp.StatusCode < 300; !object {
-		resp.Body = &limited{resp.Body, maxText}
+		resp.Body = &s3Limited{resp.Body, maxS3Text}
 	}
 	return resp, nil
 }
 
-// limited fails after left bytes.
-type limited struct {
+// s3Limited fails after left bytes.
+type s3Limited struct {
 	io.ReadCloser
 	left int64
 }
 
 // Read implements io.Reader.
-func (l *limited) Read(p []byte) (int, error) {
+func (l *s3Limited) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return n, fmt.Errorf("%w: more than %d bytes", bucket.ErrAnswer, maxText)
+		return n, fmt.Errorf("%w: more than %d bytes", ErrAnswer, maxS3Text)
 	}
 	return n, err
 }

@@ -1,10 +1,4 @@
-// Package gs is the driver of buckets for Google Cloud Storage: the JSON API over
-// net/http.
-//
-// Credentials: the file that GOOGLE_APPLICATION_CREDENTIALS names, the file of
-// gcloud's application default credentials, or the metadata server of the
-// machine. STORAGE_EMULATOR_HOST names another server, used without credentials.
-package gs
+package bucket
 
 import (
 	"bytes"
@@ -18,48 +12,46 @@ import (
 	"net/url"
 	"strconv"
 	"time"
-
-	"mm-abi.org/mm/registry/bucket"
 )
 
-// Options configures [New].
-type Options struct {
+// GSOptions configures [NewGS].
+type GSOptions struct {
 	Endpoint string                                    // URL of the server. Zero: Google's
 	Token    func(ctx context.Context) (string, error) // access token. Nil: none
 	PartSize int64                                     // of uploads in parts. Zero: 16 MiB
 }
 
-// Bucket is a bucket of Google Cloud Storage. The ETag of an object is its
+// GS is a bucket of Google Cloud Storage. The ETag of an object is its
 // generation.
-type Bucket struct {
+type GS struct {
 	client *http.Client
 	base   *url.URL
 	name   string
-	opt    Options
+	opt    GSOptions
 }
 
 const (
-	defaultEndpoint = "https://storage.googleapis.com"
-	defaultPart     = 16 << 20
+	gsEndpoint    = "https://storage.googleapis.com"
+	gsDefaultPart = 16 << 20
 )
 
-// New opens the bucket of that name. Nothing is sent.
-func New(name string, opt Options) (*Bucket, error) {
+// NewGS opens the bucket of that name. Nothing is sent.
+func NewGS(name string, opt GSOptions) (*GS, error) {
 	if opt.Endpoint == "" {
-		opt.Endpoint = defaultEndpoint
+		opt.Endpoint = gsEndpoint
 	}
 	if opt.PartSize == 0 {
-		opt.PartSize = defaultPart
+		opt.PartSize = gsDefaultPart
 	}
 	u, err := url.Parse(opt.Endpoint)
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("endpoint of Google Cloud Storage %q: want a URL", opt.Endpoint)
 	}
-	return &Bucket{bucket.NewClient(bucket.NewTransport()), u, name, opt}, nil
+	return &GS{NewClient(NewTransport()), u, name, opt}, nil
 }
 
-// object is the description of an object.
-type object struct {
+// gsObject is the description of an object.
+type gsObject struct {
 	Name       string            `json:"name"`
 	Size       string            `json:"size,omitempty"`
 	Generation string            `json:"generation,omitempty"`
@@ -68,20 +60,20 @@ type object struct {
 	Metadata   map[string]string `json:"metadata,omitempty"`
 }
 
-func (o object) info() (bucket.Info, error) {
+func (o gsObject) info() (Info, error) {
 	size, err := strconv.ParseInt(o.Size, 10, 64)
 	if err != nil || size < 0 {
-		return bucket.Info{}, fmt.Errorf("%w: size %q of %q", bucket.ErrAnswer, o.Size, o.Name)
+		return Info{}, fmt.Errorf("%w: size %q of %q", ErrAnswer, o.Size, o.Name)
 	}
-	info := bucket.Info{Key: o.Name, Size: size, ETag: o.Generation, Modified: o.Updated.UTC().Truncate(time.Second)}
-	if d := o.Metadata[bucket.DigestKey]; bucket.IsDigest(d) {
+	info := Info{Key: o.Name, Size: size, ETag: o.Generation, Modified: o.Updated.UTC().Truncate(time.Second)}
+	if d := o.Metadata[DigestKey]; IsDigest(d) {
 		info.SHA256 = d
 	}
 	return info, nil
 }
 
 // url returns the address of the objects, or of one, with a query.
-func (b *Bucket) url(prefix, key string, query url.Values) string {
+func (b *GS) url(prefix, key string, query url.Values) string {
 	path := prefix + "/storage/v1/b/" + url.PathEscape(b.name) + "/o"
 	if key != "" {
 		path += "/" + url.PathEscape(key)
@@ -89,8 +81,8 @@ func (b *Bucket) url(prefix, key string, query url.Values) string {
 	return b.base.Scheme + "://" + b.base.Host + path + "?" + query.Encode()
 }
 
-// request describes a request that can be repeated.
-type request struct {
+// gsRequest describes a request that can be repeated.
+type gsRequest struct {
 	method, url string
 	header      map[string]string
 	body        func() io.Reader // nil: none
@@ -100,7 +92,7 @@ type request struct {
 }
 
 // do sends a request once. The caller closes the body of the answer.
-func (b *Bucket) do(ctx context.Context, r request) (*http.Response, error) {
+func (b *GS) do(ctx context.Context, r gsRequest) (*http.Response, error) {
 	var body io.Reader
 	if r.body != nil && r.length > 0 {
 		body = r.body()
@@ -128,7 +120,7 @@ func (b *Bucket) do(ctx context.Context, r request) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	e := bucket.ReadStatus(resp, parseError)
+	e := ReadStatus(resp, parseGSError)
 	switch {
 	case e.Status == http.StatusPreconditionFailed && r.unmet != nil:
 		return nil, r.unmet
@@ -138,7 +130,7 @@ func (b *Bucket) do(ctx context.Context, r request) (*http.Response, error) {
 	return nil, e
 }
 
-func parseError(body []byte) (code, message string) {
+func parseGSError(body []byte) (code, message string) {
 	var e struct {
 		Error struct {
 			Message string
@@ -155,8 +147,8 @@ func parseError(body []byte) (code, message string) {
 }
 
 // ask sends a request, repeatedly, and decodes the answer into v.
-func (b *Bucket) ask(ctx context.Context, r request, v any) error {
-	return bucket.Retry(ctx, func() error {
+func (b *GS) ask(ctx context.Context, r gsRequest, v any) error {
+	return Retry(ctx, func() error {
 		resp, err := b.do(ctx, r)
 		if err != nil {
 			return err
@@ -167,66 +159,66 @@ func (b *Bucket) ask(ctx context.Context, r request, v any) error {
 }
 
 func decode(resp *http.Response, v any) error {
-	data, err := bucket.ReadText(resp)
+	data, err := ReadText(resp)
 	if err != nil || v == nil {
 		return err
 	}
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(v); err != nil {
-		return fmt.Errorf("%w: %w", bucket.ErrAnswer, err)
+		return fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
 	return nil
 }
 
 // Get implements [bucket.Bucket].
-func (b *Bucket) Get(ctx context.Context, key string, off, n int64, etag string) (io.ReadCloser, bucket.Info, error) {
+func (b *GS) Get(ctx context.Context, key string, off, n int64, etag string) (io.ReadCloser, Info, error) {
 	query := url.Values{"alt": {"media"}}
 	if etag != "" {
 		query.Set("ifGenerationMatch", etag)
 	}
-	r := request{method: http.MethodGet, url: b.url("", key, query), unmet: bucket.ErrChanged, header: map[string]string{}}
-	if span := bucket.Range(off, n); span != "" {
+	r := gsRequest{method: http.MethodGet, url: b.url("", key, query), unmet: ErrChanged, header: map[string]string{}}
+	if span := Range(off, n); span != "" {
 		r.header["Range"] = span
 	}
 	resp, err := b.do(ctx, r)
 	if err != nil {
-		return nil, bucket.Info{}, err
+		return nil, Info{}, err
 	}
-	length, total, err := bucket.Span(resp.Header, resp.StatusCode, off, n)
+	length, total, err := Span(resp.Header, resp.StatusCode, off, n)
 	generation := resp.Header.Get("X-Goog-Generation")
 	if err == nil && etag != "" && generation != etag {
-		err = bucket.ErrChanged
+		err = ErrChanged
 	}
 	if err != nil {
-		return nil, bucket.Info{}, errors.Join(err, resp.Body.Close())
+		return nil, Info{}, errors.Join(err, resp.Body.Close())
 	}
-	return bucket.Exact(resp.Body, length), bucket.Info{Key: key, Size: total, ETag: generation}, nil
+	return Exact(resp.Body, length), Info{Key: key, Size: total, ETag: generation}, nil
 }
 
 // Stat implements [bucket.Bucket].
-func (b *Bucket) Stat(ctx context.Context, key string) (bucket.Info, error) {
-	var o object
-	if err := b.ask(ctx, request{method: http.MethodGet, url: b.url("", key, nil)}, &o); err != nil {
-		return bucket.Info{}, err
+func (b *GS) Stat(ctx context.Context, key string) (Info, error) {
+	var o gsObject
+	if err := b.ask(ctx, gsRequest{method: http.MethodGet, url: b.url("", key, nil)}, &o); err != nil {
+		return Info{}, err
 	}
 	o.Name = key
 	return o.info()
 }
 
 // List implements [bucket.Bucket].
-func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[bucket.Info, error] {
-	return bucket.Pages(prefix, true, func(mark string) ([]bucket.Info, string, error) {
+func (b *GS) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return Pages(prefix, true, func(mark string) ([]Info, string, error) {
 		query := url.Values{"prefix": {prefix}, "fields": {"nextPageToken,items(name,size,generation,updated)"}}
 		if mark != "" {
 			query.Set("pageToken", mark)
 		}
 		var page struct {
-			Items         []object
+			Items         []gsObject
 			NextPageToken string
 		}
-		if err := b.ask(ctx, request{method: http.MethodGet, url: b.url("", "", query)}, &page); err != nil {
+		if err := b.ask(ctx, gsRequest{method: http.MethodGet, url: b.url("", "", query)}, &page); err != nil {
 			return nil, "", err
 		}
-		var list []bucket.Info
+		var list []Info
 		for _, o := range page.Items {
 			info, err := o.info()
 			if err != nil {
@@ -239,6 +231,6 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[bucket.Info,
 }
 
 // Delete implements [bucket.Bucket].
-func (b *Bucket) Delete(ctx context.Context, key string) error {
-	return b.ask(ctx, request{method: http.MethodDelete, url: b.url("", key, nil)}, nil)
+func (b *GS) Delete(ctx context.Context, key string) error {
+	return b.ask(ctx, gsRequest{method: http.MethodDelete, url: b.url("", key, nil)}, nil)
 }

@@ -1,4 +1,4 @@
-package budget
+package eval
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ func ReadResults(path, budgets string) (data []byte, kept []string, err error) {
 	if data, err = fsx.ReadFile(path, card.MaxResults); err != nil || budgets == "" {
 		return data, nil, err
 	}
-	b, list := Read(budgets)
+	b, list := ReadBudgets(budgets)
 	if list.Failed() {
 		return nil, nil, list.Err()
 	}

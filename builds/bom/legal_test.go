@@ -1,4 +1,4 @@
-package legal
+package bom
 
 import (
 	"strings"
@@ -7,13 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func file(path, text string) File { return File{path, digestOf([]byte(text)), []byte(text)} }
+func file(path, text string) LegalFile { return LegalFile{path, digestOf([]byte(text)), []byte(text)} }
 
 func parts() []Part {
 	return []Part{
-		{Name: "core", Version: "1.0.0", License: "Apache-2.0", Source: "https://example.org/core", Digest: "sha256:1", Files: []File{file("NOTICE", "Made by A.\r\n")}},
-		{Name: "tool", Version: "0.1.0", License: "MIT", Digest: "sha256:2", Files: []File{file("LICENSE", "MIT License\nCopyright A\n")}},
-		{Name: "two", Version: "0.2.0", License: "MIT AND BSD-3-Clause", Digest: "sha256:3", Files: []File{file("LICENSES/BSD-3-Clause.txt", "BSD\n"), file("COPYING", "MIT License\nCopyright A\n")}},
+		{Name: "core", Version: "1.0.0", License: "Apache-2.0", Source: "https://example.org/core", Digest: "sha256:1", Files: []LegalFile{file("NOTICE", "Made by A.\r\n")}},
+		{Name: "tool", Version: "0.1.0", License: "MIT", Digest: "sha256:2", Files: []LegalFile{file("LICENSE", "MIT License\nCopyright A\n")}},
+		{Name: "two", Version: "0.2.0", License: "MIT AND BSD-3-Clause", Digest: "sha256:3", Files: []LegalFile{file("LICENSES/BSD-3-Clause.txt", "BSD\n"), file("COPYING", "MIT License\nCopyright A\n")}},
 		{Name: "bare", Version: "0.3.0", License: "ISC", Digest: "sha256:4"},
 		{Name: "none", Version: "0.4.0", Digest: "sha256:5"},
 	}
@@ -88,7 +88,7 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", parts()[i], got, want)
 		}
 	}
-	p := Part{License: "MIT", Files: []File{file("NOTICE", "x")}}
+	p := Part{License: "MIT", Files: []LegalFile{file("NOTICE", "x")}}
 	if p.Missing() == nil {
 		t.Error("a notice counts as a license")
 	}
@@ -104,7 +104,7 @@ func TestStandard(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	for n, ok := range map[int]bool{MaxText: true, MaxText + 1: false} {
-		p := Part{Name: "x", License: "MIT", Files: []File{file("LICENSE", strings.Repeat("a", n))}}
+		p := Part{Name: "x", License: "MIT", Files: []LegalFile{file("LICENSE", strings.Repeat("a", n))}}
 		if _, _, err := Documents("x", "MIT", []Part{p}); (err == nil) != ok {
 			t.Errorf("MaxText: %d: %v", n, err)
 		}
@@ -122,14 +122,14 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"\xff", "a\x00b"} {
-		if _, _, err := Documents("x", "MIT", []Part{{Name: "x", License: "MIT", Files: []File{file("LICENSE", text)}}}); err == nil {
+		if _, _, err := Documents("x", "MIT", []Part{{Name: "x", License: "MIT", Files: []LegalFile{file("LICENSE", text)}}}); err == nil {
 			t.Errorf("%q is accepted", text)
 		}
 	}
 }
 
 // large returns five texts of n bytes together.
-func large(n int) (list []File) {
+func large(n int) (list []LegalFile) {
 	for i := range 5 {
 		size := n / 5
 		if i == 0 {

@@ -1,4 +1,4 @@
-package s3_test
+package bucket_test
 
 import (
 	"crypto/rand"
@@ -9,13 +9,12 @@ import (
 
 	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/registry/bucket/buckettest"
-	"mm-abi.org/mm/registry/bucket/s3"
 )
 
-// open opens a bucket of the double; uploads have parts of 256 KiB.
-func open(t *testing.T, store *buckettest.Store) *s3.Bucket {
+// openS3 opens a bucket of the double; uploads have parts of 256 KiB.
+func openS3(t *testing.T, store *buckettest.Store) *bucket.S3 {
 	t.Helper()
-	b, err := s3.New("bucket", s3.Options{Endpoint: store.URL, Region: "us-east-1", PartSize: 256 << 10,
+	b, err := bucket.NewS3("bucket", bucket.S3Options{Endpoint: store.URL, Region: "us-east-1", PartSize: 256 << 10,
 		Credentials: credentials.NewStaticV4("id", "secret", "")})
 	if err != nil {
 		t.Fatal(err)
@@ -23,22 +22,22 @@ func open(t *testing.T, store *buckettest.Store) *s3.Bucket {
 	return b
 }
 
-func TestSuite(t *testing.T) {
+func TestS3(t *testing.T) {
 	store := buckettest.NewS3(t)
-	buckettest.Run(t, open(t, store), buckettest.Options{})
+	buckettest.Run(t, openS3(t, store), buckettest.Options{})
 	if n := store.Uploads(); n != 0 {
 		t.Errorf("%d unfinished uploads remain", n)
 	}
 }
 
-// TestServer runs the suite against the server of the environment (make buckets):
+// TestS3Server runs the suite against the server of the environment (make buckets):
 // MM_BUCKETS_S3 is the name of an empty bucket of AWS_ENDPOINT_URL.
-func TestServer(t *testing.T) {
+func TestS3Server(t *testing.T) {
 	name := os.Getenv("MM_BUCKETS_S3")
 	if name == "" {
 		t.Skip("MM_BUCKETS_S3 names no bucket of a server; make buckets starts one")
 	}
-	b, err := s3.Open(bucket.Address{Scheme: "s3", Bucket: name})
+	b, err := bucket.OpenS3(bucket.Address{Scheme: "s3", Bucket: name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package budget
+package eval
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func read(t *testing.T, text string) (*Budgets, diag.List) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Read(path)
+	return ReadBudgets(path)
 }
 
 // slow answers in pieces.
@@ -122,7 +122,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", text, list, code)
 		}
 	}
-	if _, list := Read("absent.yaml"); !list.Failed() {
+	if _, list := ReadBudgets("absent.yaml"); !list.Failed() {
 		t.Error("got no fault")
 	}
 }
@@ -152,7 +152,7 @@ func FuzzRead(f *testing.F) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if b, list := Read(path); !list.Failed() {
+		if b, list := ReadBudgets(path); !list.Failed() {
 			b.Judge(Figures{})
 		}
 	})

@@ -1,4 +1,4 @@
-package azure
+package bucket
 
 import (
 	"bytes"
@@ -15,45 +15,43 @@ import (
 	"net/url"
 
 	"golang.org/x/sync/errgroup"
-
-	"mm-abi.org/mm/registry/bucket"
 )
 
 const (
-	maxBlocks = 50_000 // of a blob, by the protocol
-	parallel  = 4      // blocks in flight
+	maxBlocks     = 50_000 // of a blob, by the protocol
+	azureParallel = 4      // blocks in flight
 )
 
 // Put implements [bucket.Bucket].
-func (b *Bucket) Put(ctx context.Context, key string, r io.ReaderAt, size int64, opt bucket.PutOptions) (bucket.Info, error) {
-	if err := bucket.CheckKey(key); err != nil {
-		return bucket.Info{}, err
+func (b *Azure) Put(ctx context.Context, key string, r io.ReaderAt, size int64, opt PutOptions) (Info, error) {
+	if err := CheckKey(key); err != nil {
+		return Info{}, err
 	}
 	header := map[string]string{}
 	if opt.SHA256 != "" {
-		header["X-Ms-Meta-"+bucket.DigestKey] = opt.SHA256
+		header["X-Ms-Meta-"+DigestKey] = opt.SHA256
 	}
-	put := request{method: http.MethodPut, key: key, header: header}
+	put := azureRequest{method: http.MethodPut, key: key, header: header}
 	if opt.IfAbsent {
 		header["If-None-Match"] = "*"
-		put.unmet = bucket.ErrExists
+		put.unmet = ErrExists
 	}
 	var err error
 	if size <= b.opt.PartSize {
 		err = b.single(ctx, put, io.NewSectionReader(r, 0, size))
 	} else {
-		u := upload{Bucket: b, key: key, r: r, size: size, part: max(b.opt.PartSize, (size+maxBlocks-1)/maxBlocks)}
+		u := azureUpload{Azure: b, key: key, r: r, size: size, part: max(b.opt.PartSize, (size+maxBlocks-1)/maxBlocks)}
 		err = u.run(ctx, put)
 	}
 	if err != nil {
-		return bucket.Info{}, err
+		return Info{}, err
 	}
 	return b.Stat(ctx, key)
 }
 
 // single writes a blob with one request.
-func (b *Bucket) single(ctx context.Context, put request, r *io.SectionReader) error {
-	sum, _, err := digests(r)
+func (b *Azure) single(ctx context.Context, put azureRequest, r *io.SectionReader) error {
+	sum, _, err := azureDigests(r)
 	if err != nil {
 		return err
 	}
@@ -64,23 +62,23 @@ func (b *Bucket) single(ctx context.Context, put request, r *io.SectionReader) e
 	return err
 }
 
-// upload is an upload in blocks. The id of a block is a digest of its content, so
+// azureUpload is an upload in blocks. The id of a block is a digest of its content, so
 // that the blocks that the store holds of an interrupted upload are recognized.
-type upload struct {
-	*Bucket
+type azureUpload struct {
+	*Azure
 	key        string
 	r          io.ReaderAt
 	size, part int64
 }
 
-func (u *upload) run(ctx context.Context, put request) error {
+func (u *azureUpload) run(ctx context.Context, put azureRequest) error {
 	held, err := u.held(ctx)
 	if err != nil {
 		return err
 	}
 	ids := make([]string, (u.size+u.part-1)/u.part)
 	group, sending := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
+	group.SetLimit(azureParallel)
 	for i := range ids {
 		group.Go(func() (err error) {
 			ids[i], err = u.send(sending, i, held)
@@ -106,8 +104,8 @@ func (u *upload) run(ctx context.Context, put request) error {
 
 // outrun finds the reason why the store has no such blocks: another writer of the
 // blob was first, which discards them.
-func (u *upload) outrun(ctx context.Context, err, unmet error) error {
-	var e *bucket.StatusError
+func (u *azureUpload) outrun(ctx context.Context, err, unmet error) error {
+	var e *StatusError
 	if unmet == nil || !errors.As(err, &e) || e.Code != "InvalidBlockList" {
 		return err
 	}
@@ -118,9 +116,9 @@ func (u *upload) outrun(ctx context.Context, err, unmet error) error {
 }
 
 // held lists the blocks of an earlier upload that did not end.
-func (u *upload) held(ctx context.Context) (map[string]int64, error) {
-	_, text, err := u.ask(ctx, request{method: http.MethodGet, key: u.key, query: url.Values{"comp": {"blocklist"}, "blocklisttype": {"uncommitted"}}})
-	if errors.Is(err, bucket.ErrMissing) {
+func (u *azureUpload) held(ctx context.Context) (map[string]int64, error) {
+	_, text, err := u.ask(ctx, azureRequest{method: http.MethodGet, key: u.key, query: url.Values{"comp": {"blocklist"}, "blocklisttype": {"uncommitted"}}})
+	if errors.Is(err, ErrMissing) {
 		return nil, nil
 	}
 	if err != nil {
@@ -135,7 +133,7 @@ func (u *upload) held(ctx context.Context) (map[string]int64, error) {
 		}
 	}
 	if err := xml.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &list); err != nil {
-		return nil, fmt.Errorf("%w: %w", bucket.ErrAnswer, err)
+		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
 	held := map[string]int64{}
 	for _, b := range list.UncommittedBlocks.Block {
@@ -145,9 +143,9 @@ func (u *upload) held(ctx context.Context) (map[string]int64, error) {
 }
 
 // send sends a block that the store does not hold.
-func (u *upload) send(ctx context.Context, i int, held map[string]int64) (string, error) {
+func (u *azureUpload) send(ctx context.Context, i int, held map[string]int64) (string, error) {
 	section := io.NewSectionReader(u.r, int64(i)*u.part, min(u.part, u.size-int64(i)*u.part))
-	sum, sum256, err := digests(section)
+	sum, sum256, err := azureDigests(section)
 	if err != nil {
 		return "", err
 	}
@@ -155,15 +153,15 @@ func (u *upload) send(ctx context.Context, i int, held map[string]int64) (string
 	if held[id] == section.Size() {
 		return id, nil
 	}
-	_, _, err = u.ask(ctx, request{
+	_, _, err = u.ask(ctx, azureRequest{
 		method: http.MethodPut, key: u.key, query: url.Values{"comp": {"block"}, "blockid": {id}}, header: map[string]string{"Content-Md5": sum},
 		body: func() io.Reader { return io.NewSectionReader(section, 0, section.Size()) }, length: section.Size(),
 	})
 	return id, err
 }
 
-// digests returns the MD5, in the form of the header, and the SHA-256.
-func digests(r *io.SectionReader) (string, []byte, error) {
+// azureDigests returns the MD5, in the form of the header, and the SHA-256.
+func azureDigests(r *io.SectionReader) (string, []byte, error) {
 	m, s := md5.New(), sha256.New()
 	n, err := io.Copy(io.MultiWriter(m, s), r)
 	if err == nil && n != r.Size() {

@@ -1,4 +1,4 @@
-package gs_test
+package bucket_test
 
 import (
 	"crypto/rand"
@@ -7,35 +7,34 @@ import (
 
 	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/registry/bucket/buckettest"
-	"mm-abi.org/mm/registry/bucket/gs"
 )
 
-// open opens a bucket of the double; uploads have parts of 256 KiB.
-func open(t *testing.T, store *buckettest.Store) *gs.Bucket {
+// openGS opens a bucket of the double; uploads have parts of 256 KiB.
+func openGS(t *testing.T, store *buckettest.Store) *bucket.GS {
 	t.Helper()
-	b, err := gs.New("bucket", gs.Options{Endpoint: store.URL, PartSize: 256 << 10})
+	b, err := bucket.NewGS("bucket", bucket.GSOptions{Endpoint: store.URL, PartSize: 256 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func TestSuite(t *testing.T) {
+func TestGS(t *testing.T) {
 	store := buckettest.NewGS(t)
-	buckettest.Run(t, open(t, store), buckettest.Options{})
+	buckettest.Run(t, openGS(t, store), buckettest.Options{})
 	if n := store.Uploads(); n != 0 {
 		t.Errorf("%d unfinished uploads remain", n)
 	}
 }
 
-// TestServer runs the suite against the server of the environment (make buckets):
+// TestGSServer runs the suite against the server of the environment (make buckets):
 // MM_BUCKETS_GS is the name of an empty bucket of STORAGE_EMULATOR_HOST.
-func TestServer(t *testing.T) {
+func TestGSServer(t *testing.T) {
 	name := os.Getenv("MM_BUCKETS_GS")
 	if name == "" {
 		t.Skip("MM_BUCKETS_GS names no bucket of a server; make buckets starts one")
 	}
-	b, err := gs.Open(bucket.Address{Scheme: "gs", Bucket: name})
+	b, err := bucket.OpenGS(bucket.Address{Scheme: "gs", Bucket: name})
 	if err != nil {
 		t.Fatal(err)
 	}
