@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
@@ -17,9 +19,42 @@ import (
 // maxFolderFiles bounds the files of a signed folder.
 const maxFolderFiles = 10_000
 
+// FolderSigner is who signs a folder: a key, with certificates or without.
+type FolderSigner struct {
+	Key   *sign.PrivateKey
+	Chain []*x509.Certificate // of the key, its own first
+	Now   time.Time           // at which they are valid
+}
+
+// write signs a folder and writes the signature to file.
+func (s FolderSigner) write(f sign.Folder, file string) (sign.Folder, error) {
+	f.KeyID, f.Chain = s.Key.Public().KeyID(), s.Chain
+	data, err := sign.SignFolder(s.Key, f, s.Now)
+	if err != nil {
+		return sign.Folder{}, err
+	}
+	return f, fsx.WriteFile(file, data, 0o644)
+}
+
+// Certificates reads the certificates of a PEM file; none if file is empty.
+func Certificates(file string) ([]*x509.Certificate, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := fsx.ReadFile(file, sign.MaxCertificateFile)
+	if err != nil {
+		return nil, err
+	}
+	list, err := sign.LoadCertificates(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return list, nil
+}
+
 // SignFolder signs the files of a folder in the form of OpenSSF Model Signing and writes
 // the signature to file, which is left out of it.
-func SignFolder(ctx context.Context, dir, file string, key *sign.PrivateKey) (sign.Folder, error) {
+func SignFolder(ctx context.Context, dir, file string, by FolderSigner) (sign.Folder, error) {
 	ignored := ignoredNames(dir, file)
 	files, err := folderFiles(ctx, dir, ignored)
 	if err != nil {
@@ -29,44 +64,35 @@ func SignFolder(ctx context.Context, dir, file string, key *sign.PrivateKey) (si
 	if err != nil {
 		return sign.Folder{}, err
 	}
-	f := sign.Folder{Name: filepath.Base(name), Files: files, Ignored: ignored, Key: key.Public()}
-	data, err := sign.SignFolder(key, f)
-	if err != nil {
-		return sign.Folder{}, err
-	}
-	return f, fsx.WriteFile(file, data, 0o644)
+	return by.write(sign.Folder{Name: filepath.Base(name), Files: files, Ignored: ignored}, file)
 }
 
 // SignFiles signs the files of an artifact, of an index those of one target, as [SignFolder]
 // signs a folder of them, and writes the signature to file. The digests are those of the
 // manifest: no file is read.
-func (w *Workspace) SignFiles(ctx context.Context, at *Located, target, file string, key *sign.PrivateKey) (sign.Folder, error) {
+func (w *Workspace) SignFiles(ctx context.Context, at *Located, target, file string, by FolderSigner) (sign.Folder, error) {
 	p, err := w.part(ctx, at, target)
 	if err != nil {
 		return sign.Folder{}, err
 	}
-	f := sign.Folder{Name: p.Artifact.Name, Ignored: sign.FolderIgnored(), Key: key.Public()}
+	f := sign.Folder{Name: p.Artifact.Name, Ignored: sign.FolderIgnored()}
 	for _, l := range p.Artifact.Layers {
 		if l.Packing != "" {
 			return sign.Folder{}, fmt.Errorf("%s: %s is an archive, whose files have no digests in the manifest: pull it and sign the folder", at.ref, l.Path)
 		}
 		f.Files = append(f.Files, sign.FolderFile{Name: l.Path, Digest: l.Descriptor.Digest.Encoded()})
 	}
-	data, err := sign.SignFolder(key, f)
-	if err != nil {
-		return sign.Folder{}, err
-	}
-	return f, fsx.WriteFile(file, data, 0o644)
+	return by.write(f, file)
 }
 
 // VerifyFolder verifies the signature in file over the files of a folder: the folder holds
 // exactly the signed files, unchanged.
-func VerifyFolder(ctx context.Context, dir, file string, keys ...*sign.PublicKey) (sign.Folder, error) {
+func VerifyFolder(ctx context.Context, dir, file string, trust sign.FolderTrust) (sign.Folder, error) {
 	data, err := fsx.ReadFile(file, sign.MaxFolderBundle)
 	if err != nil {
 		return sign.Folder{}, err
 	}
-	f, err := sign.OpenFolder(data, keys...)
+	f, err := sign.OpenFolder(data, trust)
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", file, err)
 	}

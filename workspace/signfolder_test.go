@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"mm-abi.org/mm/registry/sign"
 )
@@ -61,11 +62,11 @@ func TestSignFolder(t *testing.T) {
 			write(t, filepath.Join(dir, "a"), "a")
 			write(t, filepath.Join(dir, "sub", "b"), "b")
 			file := filepath.Join(dir, sign.FolderSignature)
-			if _, err := SignFolder(t.Context(), dir, file, key); err != nil {
+			if _, err := SignFolder(t.Context(), dir, file, FolderSigner{Key: key}); err != nil {
 				t.Fatal(err)
 			}
 			c.change(t, dir)
-			f, err := VerifyFolder(t.Context(), dir, file, key.Public())
+			f, err := VerifyFolder(t.Context(), dir, file, sign.FolderTrust{Keys: []*sign.PublicKey{key.Public()}})
 			if c.want == "" && (err != nil || len(f.Files) != 2) || c.want != "" && (err == nil || !strings.Contains(filepath.ToSlash(err.Error()), c.want)) {
 				t.Errorf("got %d files, %v, want %q", len(f.Files), err, c.want)
 			}
@@ -86,7 +87,7 @@ func TestSignFolderIgnores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := sign.SignFolder(key, sign.Folder{Name: "m", Files: files, Ignored: []string{"weights"}})
+	data, err := sign.SignFolder(key, sign.Folder{Name: "m", Files: files, Ignored: []string{"weights"}}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestSignFolderIgnores(t *testing.T) {
 	if err := os.WriteFile(file, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := VerifyFolder(t.Context(), dir, file, key.Public()); err == nil || !strings.Contains(err.Error(), `ignores "weights"`) {
+	if _, err := VerifyFolder(t.Context(), dir, file, sign.FolderTrust{Keys: []*sign.PublicKey{key.Public()}}); err == nil || !strings.Contains(err.Error(), `ignores "weights"`) {
 		t.Errorf("got %v", err)
 	}
 }

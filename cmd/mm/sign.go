@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,17 +21,21 @@ func (p *program) signCommand() *cli.Command {
 			"a key of minutes to the identity of a token, and a public log states the signature: both are those\nof --signing-config, and --trusted-root must confirm their answers.",
 		Flags: slices.Concat([]cli.Flag{p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"}}, keylessFlags(),
 			folderFlags("sign the files of the folder DIR, or of an artifact by the digests of its manifest, as OpenSSF Model Signing does (P-256 keys only)"),
-			[]cli.Flag{&cli.StringFlag{Name: "target", Usage: "with --oms: `TARGET` of an artifact with several"}}),
+			[]cli.Flag{&cli.StringFlag{Name: "target", Usage: "with --oms: `TARGET` of an artifact with several"},
+				&cli.StringFlag{Name: "certificate-chain", Usage: "with --oms: PEM `FILE` of the key's certificate, then of each issuer"}}),
 		Action: func(c *cli.Context) error {
 			with, err := signerOptions(c)
 			if err != nil {
 				return err
 			}
-			if c.IsSet("target") && !c.Bool("oms") {
-				return usageError{errors.New("--target requires --oms")}
-			}
 			if c.Bool("oms") {
-				return p.signFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), c.String("target"), []string{c.String("key")}, workspace.Options{Layout: c.String("layout")}})
+				return p.signFolder(c.Context, folderOptions{dir: c.Args().First(), file: c.String("signature"), target: c.String("target"),
+					keys: []string{c.String("key")}, chain: c.String("certificate-chain"), workspace: workspace.Options{Layout: c.String("layout")}})
+			}
+			for _, name := range []string{"target", "certificate-chain"} {
+				if c.IsSet(name) {
+					return usageError{fmt.Errorf("--%s requires --oms", name)}
+				}
 			}
 			opt := workspace.Options{Layout: c.String("layout")}
 			return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), with) })
@@ -93,7 +96,7 @@ func (p *program) verifyCommand() *cli.Command {
 			"in it, whose files are compared as well. For HOST/REPOSITORY:TAG at a registry, only the manifest\n" +
 			"and the signatures are checked.",
 		Flags: slices.Concat([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag(), requireFlag()}, trustFlags(),
-			folderFlags("verify an OpenSSF Model Signing signature over the folder DIR, by the keys for local/NAME"), blobFlags()),
+			folderFlags("verify an OpenSSF Model Signing signature over the folder DIR, by the keys for local/NAME"), certificateFlags(), blobFlags()),
 		Action: func(c *cli.Context) error {
 			blob, err := blobOptions(c)
 			if err != nil {
@@ -103,7 +106,8 @@ func (p *program) verifyCommand() *cli.Command {
 				return p.verifyBlob(c.Context, c.Args().First(), blob)
 			}
 			if c.Bool("oms") {
-				return p.verifyFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), "", c.StringSlice("key"), workspaceOptions(c, c.Args().First())})
+				return p.verifyFolder(c.Context, folderOptions{dir: c.Args().First(), file: c.String("signature"), keys: c.StringSlice("key"),
+					chain: c.String("ca-roots"), identity: c.String("certificate-identity"), workspace: workspaceOptions(c, c.Args().First())})
 			}
 			claim := claimOptions(c)
 			if claim.Require, err = requiredEvidence(c.String("require")); err != nil {

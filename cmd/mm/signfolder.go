@@ -22,12 +22,19 @@ func folderFlags(usage string) []cli.Flag {
 	}
 }
 
+// certificateFlags are the flags of mm verify for signatures by certificates.
+func certificateFlags() []cli.Flag {
+	return []cli.Flag{&cli.StringFlag{Name: "ca-roots", Usage: "with --oms: PEM `FILE` of the roots to which the signer's certificate must lead"}}
+}
+
 // folderSigned is the output of mm sign --oms and mm verify --oms.
 type folderSigned struct {
 	Signature string   `json:"signature"`
 	Files     int      `json:"files"`
 	Ignored   []string `json:"ignored"`
 	Key       string   `json:"key"`
+	Signer    string   `json:"signer,omitempty"`
+	Issuer    string   `json:"issuer,omitempty"`
 }
 
 // folderOptions holds the options of a signature over a folder.
@@ -35,6 +42,8 @@ type folderOptions struct {
 	dir, file string // of the folder and the signature; "": the usual name in it
 	target    string // of the artifact that is signed instead of a folder
 	keys      []string
+	chain     string // file of certificates: of the signer, or the roots that verify it
+	identity  string // that the certificate must state
 	workspace workspace.Options
 }
 
@@ -49,11 +58,15 @@ func (p *program) signFolder(ctx context.Context, o folderOptions) error {
 		if err != nil {
 			return err
 		}
+		by := workspace.FolderSigner{Key: s.Key, Now: time.Now()}
+		if by.Chain, err = workspace.Certificates(o.chain); err != nil {
+			return err
+		}
 		var f sign.Folder
 		if info, missing := os.Stat(o.dir); o.target == "" && missing == nil && info.IsDir() {
-			f, err = workspace.SignFolder(ctx, o.dir, o.signature(), s.Key)
+			f, err = workspace.SignFolder(ctx, o.dir, o.signature(), by)
 		} else {
-			f, err = p.signFiles(ctx, w, o, s.Key)
+			f, err = p.signFiles(ctx, w, o, by)
 		}
 		if err != nil {
 			return err
@@ -63,7 +76,7 @@ func (p *program) signFolder(ctx context.Context, o folderOptions) error {
 }
 
 // signFiles signs the files of an artifact by the digests of its manifest.
-func (p *program) signFiles(ctx context.Context, w *workspace.Workspace, o folderOptions, key *sign.PrivateKey) (sign.Folder, error) {
+func (p *program) signFiles(ctx context.Context, w *workspace.Workspace, o folderOptions, by workspace.FolderSigner) (sign.Folder, error) {
 	if o.file == "" {
 		return sign.Folder{}, usageError{fmt.Errorf("--oms: %s is not a folder: want --signature FILE", o.dir)}
 	}
@@ -71,7 +84,7 @@ func (p *program) signFiles(ctx context.Context, w *workspace.Workspace, o folde
 	if err != nil {
 		return sign.Folder{}, err
 	}
-	return w.SignFiles(ctx, at, o.target, o.file, key)
+	return w.SignFiles(ctx, at, o.target, o.file, by)
 }
 
 func (p *program) verifyFolder(ctx context.Context, o folderOptions) error {
@@ -80,11 +93,14 @@ func (p *program) verifyFolder(ctx context.Context, o folderOptions) error {
 		if err != nil {
 			return err
 		}
-		keys, err := w.Vouching("local/"+filepath.Base(name), o.keys, time.Now())
+		trust := sign.FolderTrust{Identity: o.identity, Now: time.Now()}
+		if trust.Roots, err = workspace.Certificates(o.chain); err == nil && o.chain == "" {
+			trust.Keys, err = w.Vouching("local/"+filepath.Base(name), o.keys, trust.Now)
+		}
 		if err != nil {
 			return err
 		}
-		f, err := workspace.VerifyFolder(ctx, o.dir, o.signature(), keys...)
+		f, err := workspace.VerifyFolder(ctx, o.dir, o.signature(), trust)
 		if err != nil {
 			return coded{err, exitRefused}
 		}
@@ -93,6 +109,11 @@ func (p *program) verifyFolder(ctx context.Context, o folderOptions) error {
 }
 
 func (p *program) printFolder(verb, file string, f sign.Folder) error {
-	v := folderSigned{Signature: file, Files: len(f.Files), Ignored: listed(f.Ignored), Key: f.Key.KeyID()}
-	return p.printLine(v, "%s %s: %s by key %.12s; ignored: %v", verb, file, count(v.Files, "file"), v.Key, v.Ignored)
+	v := folderSigned{Signature: file, Files: len(f.Files), Ignored: listed(f.Ignored), Key: f.KeyID}
+	by := fmt.Sprintf("key %.12s", v.Key)
+	if len(f.Chain) > 0 {
+		v.Signer, v.Issuer = f.Chain[0].Subject.String(), f.Chain[0].Issuer.String()
+		by = fmt.Sprintf("%q (issuer %q)", v.Signer, v.Issuer)
+	}
+	return p.printLine(v, "%s %s: %s by %s; ignored: %v", verb, file, count(v.Files, "file"), by, v.Ignored)
 }

@@ -17,7 +17,7 @@ func blobFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "bundle", Usage: "verify the file, or the content sha256:HEX, by the Sigstore bundle `FILE`, offline"},
 		&cli.StringFlag{Name: "trusted-root", Usage: "with --bundle: trusted_root.json `FILE`"},
-		&cli.StringFlag{Name: "certificate-identity", Usage: "with --bundle: `SUBJECT` of the certificate"},
+		&cli.StringFlag{Name: "certificate-identity", Usage: "with --bundle or --ca-roots: `SUBJECT` of the certificate"},
 		&cli.StringFlag{Name: "certificate-identity-regexp", Usage: "with --bundle: `PATTERN` from ^ to $ for the subject"},
 		&cli.StringFlag{Name: "certificate-oidc-issuer", Usage: "with --bundle: `URL` of the identity's issuer"},
 	}
@@ -39,9 +39,18 @@ func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
 	opt := workspace.BlobOptions{Bundle: c.String("bundle"), Root: c.String("trusted-root"), Identity: sign.TrustedIdentity{
 		Issuer: c.String("certificate-oidc-issuer"), Subject: c.String("certificate-identity"), Pattern: c.String("certificate-identity-regexp"),
 	}}
+	roots := c.IsSet("ca-roots")
+	switch {
+	case roots && !c.Bool("oms"):
+		return opt, usageError{errors.New("--ca-roots requires --oms")}
+	case roots && (c.String("ca-roots") == "" || c.IsSet("certificate-identity") && c.String("certificate-identity") == ""):
+		return opt, usageError{errors.New("--ca-roots: want a file, and a subject for --certificate-identity")}
+	case roots && c.IsSet("key"):
+		return opt, usageError{errors.New("--ca-roots and --key exclude each other")}
+	}
 	if opt.Bundle == "" {
 		for _, f := range blobFlags()[1:] {
-			if name := f.Names()[0]; c.IsSet(name) {
+			if name := f.Names()[0]; c.IsSet(name) && (name != "certificate-identity" || !roots) {
 				return opt, usageError{fmt.Errorf("--%s requires --bundle", name)}
 			}
 		}

@@ -171,13 +171,18 @@ func open(data []byte) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
+	return o, o.state(payload)
+}
+
+// state reads the statement of a payload.
+func (o *opened) state(payload []byte) error {
 	if err := strictJSON(payload, &o.statement); err != nil {
-		return nil, fmt.Errorf("statement: %w", err)
+		return fmt.Errorf("statement: %w", err)
 	}
 	if t := o.statement.Type; t != statementType && t != statementV01 {
-		return nil, fmt.Errorf("statement type %q is not %s", clip(t), statementType)
+		return fmt.Errorf("statement type %q is not %s", clip(t), statementType)
 	}
-	return o, nil
+	return nil
 }
 
 // keyed reads a bundle by a key and returns the payload.

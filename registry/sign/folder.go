@@ -2,6 +2,7 @@ package sign
 
 import (
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 )
@@ -37,7 +39,9 @@ type Folder struct {
 	Name    string       // of the folder when it was signed; not verified
 	Files   []FolderFile // sorted by path elements
 	Ignored []string     // names that the signature leaves out
-	Key     *PublicKey   // that verified it
+	KeyID   string       // of the key that verified it
+
+	Chain []*x509.Certificate // of the signer, the signer's own first; nil: a key alone
 }
 
 // folderPredicate is the predicate of a statement about a folder.
@@ -60,13 +64,22 @@ type folderResource struct {
 }
 
 // SignFolder returns the signature over a folder's files in the form of OpenSSF Model
-// Signing. The key must be P-256: the format has no Ed25519.
-func SignFolder(key *PrivateKey, f Folder) ([]byte, error) {
+// Signing. The key must be P-256: the format has no Ed25519. A chain must be valid now, and
+// begin with the certificate of the key.
+func SignFolder(key *PrivateKey, f Folder, now time.Time) ([]byte, error) {
 	if key.public.ecdsa == nil {
 		return nil, errors.New("signing a folder: OpenSSF Model Signing has no Ed25519: got an Ed25519 key, want P-256")
 	}
 	if len(f.Files) == 0 {
 		return nil, errors.New("signing a folder: no files")
+	}
+	if len(f.Chain) > 0 {
+		if err := checkChain(f.Chain, now); err != nil {
+			return nil, fmt.Errorf("signing a folder: %w", err)
+		}
+		if !key.public.ecdsa.Equal(f.Chain[0].PublicKey) {
+			return nil, fmt.Errorf("signing a folder: the first certificate, of %s, is not that of key %.12s", named(f.Chain[0]), key.public.KeyID())
+		}
 	}
 	files := slices.Clone(f.Files)
 	slices.SortFunc(files, compareElements)
@@ -89,12 +102,12 @@ func SignFolder(key *PrivateKey, f Folder) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sealFolder(key, payload)
+	return sealFolder(key, f.Chain, payload)
 }
 
 // sealFolder returns the bundle of a payload in the form that model-signing reads: its
 // hint is the digest of the PEM text, and the lists that it requires are present.
-func sealFolder(key *PrivateKey, payload []byte) ([]byte, error) {
+func sealFolder(key *PrivateKey, chain []*x509.Certificate, payload []byte) ([]byte, error) {
 	sig, err := key.sign(pae(payloadType, payload))
 	if err != nil {
 		return nil, fmt.Errorf("signing: %w", err)
@@ -104,9 +117,17 @@ func sealFolder(key *PrivateKey, payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	type m = map[string]any
+	material := m{"publicKey": m{"hint": hint}, "tlogEntries": []any{}}
+	if len(chain) > 0 {
+		var l certificateList
+		for _, c := range chain {
+			l.Certificates = append(l.Certificates, rawCertificate{c.Raw})
+		}
+		material = m{"x509CertificateChain": l, "tlogEntries": []any{}}
+	}
 	return json.Marshal(m{
 		"mediaType":            BundleMediaType,
-		"verificationMaterial": m{"publicKey": m{"hint": hint}, "tlogEntries": []any{}},
+		"verificationMaterial": material,
 		"dsseEnvelope": m{
 			"payload": base64.StdEncoding.EncodeToString(payload), "payloadType": payloadType,
 			"signatures": []any{m{"sig": base64.StdEncoding.EncodeToString(sig), "keyid": ""}},
@@ -121,29 +142,71 @@ func folderHint(k *PublicKey) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// OpenFolder verifies a signature over a folder with one of keys and returns the
-// files that it covers. The caller compares them with the folder.
+// OpenFolder verifies a signature over a folder and returns the files that it covers. The
+// caller compares them with the folder.
 //
 // A signature may leave out only [FolderIgnored] and its own file: any other name that it
-// ignores could hold unsigned weights.
-func OpenFolder(data []byte, keys ...*PublicKey) (Folder, error) {
+// ignores could hold unsigned weights. No time stamp proves when a certificate signed, so
+// that its signatures are accepted while it is valid, no longer.
+func OpenFolder(data []byte, trust FolderTrust) (Folder, error) {
 	if len(data) > MaxFolderBundle {
 		return Folder{}, fmt.Errorf("signature too large: got %d bytes, want at most %d", len(data), MaxFolderBundle)
 	}
-	o, err := open(data)
+	o, chain, err := openFolder(data)
 	if err != nil {
 		return Folder{}, err
 	}
-	if o.certified != nil {
-		return Folder{}, errors.New("the signature is by a certificate, which mm does not verify: want one by a key")
-	}
-	at := slices.IndexFunc(keys, func(k *PublicKey) bool { return k.verify(o.message, o.signature) == nil })
-	if at < 0 {
-		return Folder{}, fmt.Errorf("%w: none of %d keys verifies it", errSignature, len(keys))
+	id, err := trust.signer(o, chain)
+	if err != nil {
+		return Folder{}, err
 	}
 	f, err := o.statement.folder()
-	f.Key = keys[at]
+	f.KeyID, f.Chain = id, chain
 	return f, err
+}
+
+// openFolder parses a signature over a folder. model-signing writes chains of certificates
+// into bundles v0.3, which have none elsewhere.
+func openFolder(data []byte) (*opened, []*x509.Certificate, error) {
+	var b bundle
+	if err := strictJSON(data, &b); err != nil {
+		return nil, nil, err
+	}
+	m := b.VerificationMaterial
+	if m.CertChain == nil || m.Certificate != nil || m.PublicKey != nil {
+		o, err := open(data)
+		return o, nil, err
+	}
+	chain, err := parseChain(m.CertChain)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := &opened{}
+	payload, err := o.keyed(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o, chain, o.state(payload)
+}
+
+// signer verifies a signature and returns the id of the key.
+func (t FolderTrust) signer(o *opened, chain []*x509.Certificate) (string, error) {
+	switch {
+	case o.certified != nil:
+		return "", errors.New("signed by a certificate of minutes: want a key, or a chain that leads to a root")
+	case chain != nil:
+		if err := t.accepts(chain, o); err != nil {
+			return "", err
+		}
+		return keyID(chain[0].PublicKey)
+	case len(t.Roots) > 0:
+		return "", errors.New("signed by a key alone: want a certificate that leads to a trusted root")
+	}
+	at := slices.IndexFunc(t.Keys, func(k *PublicKey) bool { return k.verify(o.message, o.signature) == nil })
+	if at < 0 {
+		return "", fmt.Errorf("%w: none of %d keys verifies it", errSignature, len(t.Keys))
+	}
+	return t.Keys[at].KeyID(), nil
 }
 
 // folder returns the files that a statement about a folder covers.

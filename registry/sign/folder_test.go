@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -31,7 +32,7 @@ func foreignFolder(t testing.TB) ([]byte, *PublicKey) {
 // A signature of model-signing verifies, and ours over the same files has its statement.
 func TestFolderForeign(t *testing.T) {
 	data, key := foreignFolder(t)
-	f, err := OpenFolder(data, newKey(t, P256).private.Public(), key)
+	f, err := OpenFolder(data, FolderTrust{Keys: []*PublicKey{newKey(t, P256).private.Public(), key}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestFolderForeign(t *testing.T) {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	own := newKey(t, P256).private
-	sealed, err := SignFolder(own, f)
+	sealed, err := SignFolder(own, f, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +59,11 @@ func TestFolderForeign(t *testing.T) {
 	if diff := cmp.Diff(theirs.statement.Subject, ours.statement.Subject); diff != "" {
 		t.Errorf("subject (-theirs +ours):\n%s", diff)
 	}
-	again, err := OpenFolder(sealed, own.Public())
+	again, err := OpenFolder(sealed, FolderTrust{Keys: []*PublicKey{own.Public()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.Key, f.Key = nil, nil
+	again.KeyID, f.KeyID = "", ""
 	if diff := cmp.Diff(f, again); diff != "" {
 		t.Errorf("folder (-want +got):\n%s", diff)
 	}
@@ -111,23 +112,24 @@ func TestFolderRefusals(t *testing.T) {
 // Keys, sizes and payloads that do not belong to a signature are refused.
 func TestFolderKeys(t *testing.T) {
 	data, key := foreignFolder(t)
-	if _, err := SignFolder(newKey(t, Ed25519).private, Folder{Files: []FolderFile{{"a", strings.Repeat("ab", 32)}}}); err == nil || !strings.Contains(err.Error(), "P-256") {
+	if _, err := SignFolder(newKey(t, Ed25519).private, Folder{Files: []FolderFile{{"a", strings.Repeat("ab", 32)}}}, time.Time{}); err == nil || !strings.Contains(err.Error(), "P-256") {
 		t.Errorf("Ed25519: got %v", err)
 	}
-	if _, err := SignFolder(newKey(t, P256).private, Folder{}); err == nil {
+	if _, err := SignFolder(newKey(t, P256).private, Folder{}, time.Time{}); err == nil {
 		t.Error("a folder without files was signed")
 	}
-	if _, err := OpenFolder(data); err == nil {
+	if _, err := OpenFolder(data, FolderTrust{}); err == nil {
 		t.Error("verified without keys")
 	}
-	if _, err := OpenFolder(data, newKey(t, P256).private.Public()); err == nil {
+	if _, err := OpenFolder(data, FolderTrust{Keys: []*PublicKey{newKey(t, P256).private.Public()}}); err == nil {
 		t.Error("verified by another key")
 	}
+	trust := FolderTrust{Keys: []*PublicKey{key}}
 	pad := func(n int) []byte { return append(bytes.Clone(data), bytes.Repeat([]byte(" "), n-len(data))...) }
-	if _, err := OpenFolder(pad(MaxFolderBundle), key); err != nil {
+	if _, err := OpenFolder(pad(MaxFolderBundle), trust); err != nil {
 		t.Errorf("a signature of the largest size: %v", err)
 	}
-	if _, err := OpenFolder(pad(MaxFolderBundle+1), key); err == nil || !strings.Contains(err.Error(), "too large") {
+	if _, err := OpenFolder(pad(MaxFolderBundle+1), trust); err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("a larger signature: got %v", err)
 	}
 }
@@ -137,8 +139,8 @@ func FuzzOpenFolder(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte(`{"mediaType":"","dsseEnvelope":{"signatures":[{}]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		folder, err := OpenFolder(data, key)
-		if err == nil && folder.Key == nil {
+		folder, err := OpenFolder(data, FolderTrust{Keys: []*PublicKey{key}})
+		if err == nil && folder.KeyID == "" {
 			t.Error("verified without a key")
 		}
 		var s statement
