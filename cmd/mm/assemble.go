@@ -10,30 +10,14 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) assembleCommand() *cli.Command {
-	return &cli.Command{
-		Name: "assemble", Usage: "check, export and compose a build into OCI artifacts", ArgsUsage: "GRAPH",
-		Description: "--out DIR becomes an OCI image layout, with a folder of named files for each target. The build\n" +
-			"is also added to the store as NAME:VERSION.",
-		Flags: append(append([]cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "output folder `DIR`"},
-			&cli.StringFlag{Name: "target", Usage: "build only this target of the graph"},
-			&cli.StringSliceFlag{Name: "export", Usage: "export `SPEC`, replacing the exports of the graph: gguf=int4,kv=fp8 or onnx=NAME,NAME (repeatable)"},
-			&cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the key of mm keys generate)"},
-			forceFlag(),
-			&cli.BoolFlag{Name: "keep-going", Usage: "skip targets that cannot be built and build the others"},
-		}, resolveFlags()...), claimFlags()...),
-		Action: func(c *cli.Context) error {
-			opt := assemble.Options{
-				Graph: c.Args().First(), Out: c.String("out"), Target: c.String("target"), Exports: c.StringSlice("export"),
-				KeepGoing: c.Bool("keep-going"), Force: c.Bool("force"), Exporters: exporters(), Progress: p.step,
-			}
-			return p.inWorkspace(workspaceOptions(c, opt.Graph), func(w *workspace.Workspace) error {
-				return p.assemble(c.Context, w, c.String("sign"), opt, resolveOptions(c))
-			})
-		},
+func (p *program) assembleAction(c *cli.Context) error {
+	opt := assemble.Options{
+		Graph: c.Args().First(), Out: c.String("out"), Target: c.String("target"), Exports: c.StringSlice("export"),
+		KeepGoing: c.Bool("keep-going"), Force: c.Bool("force"), Exporters: exporters(), Progress: p.step,
 	}
+	return p.inWorkspace(workspaceOptions(c, opt.Graph), func(w *workspace.Workspace) error {
+		return p.assemble(c.Context, w, c.String("sign"), opt, resolveOptions(c))
+	})
 }
 
 // resolveOptions reads resolveFlags and claimFlags.

@@ -16,24 +16,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) attestCommand() *cli.Command {
-	return &cli.Command{
-		Name: "attest", Usage: "sign evidence about an artifact in the store or in a layout", ArgsUsage: "REF|DIR",
-		Description: "Attaches an in-toto statement to the manifest, or to each manifest of an index. mm writes the\n" +
-			"evidence of the types sbom, spdx and provenance itself. With --eval it signs results.json of mm eval\n" +
-			"suite, which must be of this artifact; with --budgets only if it keeps the limits of quality (exit\n" +
-			"code 5). cosign verify-attestation reads the result.",
-		Flags: append([]cli.Flag{
-			p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"},
-			&cli.StringFlag{Name: "type", Usage: "sbom (CycloneDX), spdx (SPDX 3), provenance (SLSA v1), or the `URI` of a predicate type"},
-			&cli.StringFlag{Name: "predicate", Usage: "JSON `FILE` of the evidence"},
-			&cli.StringFlag{Name: "eval", Usage: "sign the results of mm eval suite: `FILE` or the folder of its --out"},
-			&cli.StringFlag{Name: "budgets", Usage: "with --eval: `FILE` with limits of quality that the results must keep"},
-		}, keylessFlags()...),
-		Action: p.attest,
-	}
-}
-
 func (p *program) attest(c *cli.Context) error {
 	if (c.String("type") == "") == (c.String("eval") == "") {
 		return usageError{errors.New("want --type or --eval")}
@@ -92,31 +74,18 @@ func (p *program) attestOne(ctx context.Context, w *workspace.Workspace, o attes
 	return p.printSignatures(done)
 }
 
-func (p *program) sbomCommand() *cli.Command {
-	return &cli.Command{
-		Name: "sbom", Usage: "print the bill of materials of an artifact (CycloneDX or SPDX 3)", ArgsUsage: "REF|DIR",
-		Description: "Lists the modules of a build with licenses, files, digests and dependencies. The time is that of\nSOURCE_DATE_EPOCH, if it is set.",
-		Flags: []cli.Flag{layoutFlag(), remoteFlag(), plainHTTPFlag(), &cli.StringFlag{Name: "target", Usage: "`TARGET` of a build with several"},
-			&cli.StringFlag{Name: "format", Value: "cyclonedx", Usage: "`FORMAT`: cyclonedx (1.6), cyclonedx1.7 or spdx3"}, &cli.StringFlag{Name: "supplier", Usage: "`NAME` of the publisher in spdx3"}},
-		Action: func(c *cli.Context) error {
-			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-				at, err := find(c.Context, w, c.Args().First(), c.Bool("remote"))
-				if err != nil {
-					return err
-				}
-				data, err := w.Bill(c.Context, at, workspace.BillOptions{Target: c.String("target"), Format: c.String("format"), Supplier: c.String("supplier")})
-				if err == nil {
-					_, err = p.stdout.Write(data)
-				}
-				return err
-			})
-		},
-	}
-}
-
-// requireFlag lists evidence that must be attached.
-func requireFlag() cli.Flag {
-	return &cli.StringFlag{Name: "require", Usage: "demand evidence by trusted keys: `TYPES` of mm attest, separated by commas"}
+func (p *program) sbomAction(c *cli.Context) error {
+	return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+		at, err := find(c.Context, w, c.Args().First(), c.Bool("remote"))
+		if err != nil {
+			return err
+		}
+		data, err := w.Bill(c.Context, at, workspace.BillOptions{Target: c.String("target"), Format: c.String("format"), Supplier: c.String("supplier")})
+		if err == nil {
+			_, err = p.stdout.Write(data)
+		}
+		return err
+	})
 }
 
 // requiredEvidence returns the predicate types of --require.

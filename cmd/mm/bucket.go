@@ -17,55 +17,6 @@ func openers() bucket.Openers {
 	return bucket.Openers{"file": bucket.OpenLocal, "s3": bucket.OpenS3, "gs": bucket.OpenGS, "azure": bucket.OpenAzure}
 }
 
-func (p *program) bucketCommand() *cli.Command {
-	return &cli.Command{
-		Name: "bucket", Usage: "copy files to and from object stores: s3, gs, azure, file",
-		Subcommands: []*cli.Command{
-			{
-				Name: "ls", Usage: "list the objects below a prefix", ArgsUsage: "ADDRESS",
-				Flags: []cli.Flag{p.jsonFlag()}, Action: p.bucketList,
-			},
-			{
-				Name: "stat", Usage: "describe an object", ArgsUsage: "ADDRESS",
-				Flags: []cli.Flag{p.jsonFlag()}, Action: p.bucketStat,
-			},
-			{
-				Name: "cp", Usage: "copy a file, a folder, an object or a prefix", ArgsUsage: "FROM TO",
-				Description: "A source that ends in / is copied with all below it. An interrupted copy is continued. What is\n" +
-					"equal already is not copied. Each object has its SHA-256 in its metadata, compared on each read.",
-				Flags: []cli.Flag{
-					p.jsonFlag(),
-					&cli.BoolFlag{Name: "if-absent", Usage: "fail if an object exists with other content"},
-					&cli.BoolFlag{Name: "require-sha256", Usage: "fail if an object has no SHA-256 in its metadata"},
-				},
-				Action: p.bucketCopy,
-			},
-			{
-				Name: "rm", Usage: "delete objects", ArgsUsage: "ADDRESS…",
-				Flags: []cli.Flag{p.jsonFlag()}, Action: p.bucketRemove,
-			},
-			{
-				Name: "promote", Usage: "lead a stage to files of a bucket, once for each version", ArgsUsage: "ROOT NAME@VERSION [PATH…]",
-				Description: "Writes ROOT/promo/STAGE/NAME@VERSION, a signed list of the files at the paths below ROOT, unless it\n" +
-					"exists: of several writers one wins. Candidates are the files of staging, prod those of candidate.",
-				Flags: []cli.Flag{
-					p.jsonFlag(), &cli.StringFlag{Name: "to", Usage: "`STAGE`: staging, candidate, prod or another name", Required: true},
-					&cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"},
-				},
-				Action: p.bucketPromote,
-			},
-			{
-				Name: "fetch", Usage: "download the files of a promoted version", ArgsUsage: "ROOT STAGE/NAME@VERSION DIR",
-				Description: "The signature must be by a key that trust.yaml allows for bucket/NAME, or by --key.",
-				Flags: []cli.Flag{
-					p.jsonFlag(), &cli.StringSliceFlag{Name: "key", Usage: "public key `FILE` to trust"},
-				},
-				Action: p.bucketFetch,
-			},
-		},
-	}
-}
-
 // openBucket opens the bucket of an address.
 func openBucket(text string) (bucket.Bucket, bucket.Address, error) {
 	a, err := bucket.ParseAddress(text)

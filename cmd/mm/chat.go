@@ -25,25 +25,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) chatCommand() *cli.Command {
-	return &cli.Command{
-		Name: "chat", Usage: "chat with a build or a model", ArgsUsage: "[REF|DIR|GRAPH|MODEL]",
-		Description: argumentMeaning + "\n\n" +
-			"A line is a turn. Text between lines of three quotes (\"\"\") is one turn; a line that\n" +
-			"ends in a backslash continues. Ctrl-C stops an answer, Ctrl-D ends the conversation.\n" +
-			"/help lists the commands.\n\n" +
-			"With --keep the conversation goes on in later processes, which do not read its text again.\n\n" +
-			"With --provider the model is at another server, and its key in the environment: OPENAI_API_KEY,\n" +
-			"ANTHROPIC_API_KEY or GEMINI_API_KEY. The skills of a build run here, under the permissions of --allow.",
-		Flags: append(append(append([]cli.Flag{
-			layoutFlag(),
-			&cli.StringFlag{Name: "system", Usage: "system prompt"},
-			keepFlag(), noCacheFlag(),
-		}, append(hostedFlags(), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
-		Action: p.chat,
-	}
-}
-
 func (p *program) chat(c *cli.Context) error {
 	opt, err := p.runOptions(c)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,15 +14,6 @@ import (
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/workspace"
 )
-
-// hostedFlags select a model of another server.
-func hostedFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "provider", Usage: "chat with a model of another server, in the `FORM` of " + strings.Join(hosted.Forms(), ", ") + "; the argument is then a build whose skills the model may call"},
-		&cli.StringFlag{Name: "url", Usage: "`URL` of the server, such as http://127.0.0.1:8080/v1 (default: the provider's)"},
-		&cli.StringFlag{Name: "model", Usage: "`NAME` of the model at the server"},
-	}
-}
 
 // hostedOptions reads hostedFlags; without --provider the form is empty.
 func (p *program) hostedOptions(c *cli.Context) (hosted.Options, error) {

@@ -12,63 +12,21 @@ import (
 	"mm-abi.org/mm/builds/pipeline"
 )
 
-func (p *program) ciCommand() *cli.Command {
-	common := []cli.Flag{
-		&cli.StringFlag{Name: "registry", Usage: "publish a build to `HOST/REPOSITORY`: sign, attest, push, verify"},
-		&cli.StringFlag{Name: "public-key", Usage: "verify the published build with the public key `FILE` (default: the trust file)"},
-		&cli.StringFlag{Name: "root", Usage: "`FOLDER` of the repository", Value: "."},
+func (p *program) ciInitAction(c *cli.Context) error {
+	opt := pipeline.WorkflowOptions{Provider: c.String("provider"), Version: c.String("mm-version"), Image: c.String("image"), Options: pipelineOptions(c)}
+	if _, err := signerOptions(c); err != nil {
+		return err
 	}
-	common = append(common, &cli.StringFlag{Name: "trust", Usage: "trust `FILE` below the root: with the channels of a promotion, or the identity of --keyless"})
-	common = append(common, keylessFlags()[:3]...)
-	const paths = "module|build|promotion PATH"
-	return &cli.Command{
-		Name: "ci", Usage: "write workflows for continuous integration, and run their steps here",
-		Description: "A pipeline is a list of steps, each of one or more commands of mm. PATH is the folder of a module\n" +
-			"or a graph, below the root of the repository. A promotion leads the channels staging, candidate and\n" +
-			"prod to the published build of the graph; each demands more evidence than the one before.",
-		Subcommands: []*cli.Command{
-			{
-				Name: "init", Usage: "write the workflows of a provider", ArgsUsage: paths,
-				Description: "Workflows run mm ci run and nothing else of their own. Actions are pinned by commit; mm is\n" +
-					"installed at one version by Go, which checks its hash.",
-				Flags: append([]cli.Flag{
-					&cli.StringFlag{Name: "provider", Usage: "`NAME`: github, gitlab or azure", Required: true},
-					&cli.StringFlag{Name: "mm-version", Usage: "`VERSION` of mm to install", DefaultText: "that of this program"},
-					&cli.StringFlag{Name: "image", Usage: "GitLab: container `IMAGE` with Go, best with a digest", Value: "golang:1.26"},
-					&cli.BoolFlag{Name: "force", Usage: "overwrite existing files"},
-				}, common...),
-				Action: func(c *cli.Context) error {
-					opt := pipeline.WorkflowOptions{Provider: c.String("provider"), Version: c.String("mm-version"), Image: c.String("image"), Options: pipelineOptions(c)}
-					if _, err := signerOptions(c); err != nil {
-						return err
-					}
-					return p.ciInit(c.String("root"), opt, c.Bool("force"))
-				},
-			},
-			{
-				Name: "run", Usage: "run the steps here", ArgsUsage: paths,
-				Description: "Stops at the first step that fails, with its exit code. In GitHub Actions, faults appear as\n" +
-					"annotations and the table of steps in the job summary.",
-				Flags: append([]cli.Flag{
-					p.jsonFlag(),
-					&cli.StringSliceFlag{Name: "only", Usage: "only the step `NAME` (repeatable, or separated by commas)"},
-					&cli.StringFlag{Name: "key", Usage: "sign with the private key `FILE` (default: the key of mm keys generate)"},
-					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "output `FOLDER` of the build", Value: "dist"},
-					&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML"},
-					&cli.StringFlag{Name: "summary", Usage: "append a table to `FILE`", EnvVars: []string{"GITHUB_STEP_SUMMARY"}},
-					&cli.BoolFlag{Name: "dry-run", Usage: "print the commands"},
-				}, common...),
-				Action: func(c *cli.Context) error {
-					opt := pipelineOptions(c)
-					opt.Key, opt.Out = c.String("key"), c.String("out")
-					if _, err := signerOptions(c); err != nil {
-						return err
-					}
-					return p.ciRun(c.Context, c.String("root"), opt, c.StringSlice("only"), ciOutputs{junit: c.String("junit"), summary: c.String("summary"), dry: c.Bool("dry-run")})
-				},
-			},
-		},
+	return p.ciInit(c.String("root"), opt, c.Bool("force"))
+}
+
+func (p *program) ciRunAction(c *cli.Context) error {
+	opt := pipelineOptions(c)
+	opt.Key, opt.Out = c.String("key"), c.String("out")
+	if _, err := signerOptions(c); err != nil {
+		return err
 	}
+	return p.ciRun(c.Context, c.String("root"), opt, c.StringSlice("only"), ciOutputs{junit: c.String("junit"), summary: c.String("summary"), dry: c.Bool("dry-run")})
 }
 
 func pipelineOptions(c *cli.Context) pipeline.Options {

@@ -9,29 +9,11 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) dashboardCommand() *cli.Command {
-	return &cli.Command{
-		Name: "dashboard", Usage: "write static pages about versions of builds",
-		Subcommands: []*cli.Command{{
-			Name: "build", Usage: "write the pages into a folder", ArgsUsage: "[REF|DIR…]",
-			Description: "Shows each version, the oldest first: modules, digests, licenses and signers, the graph with its\n" +
-				"limits, evaluations with the difference to the version before, down to the single sample, budgets,\n" +
-				"compatibility, evidence and, of versions at a registry, channels. --results adds what mm eval suite\n" +
-				"--out and mm eval budget --out wrote. The pages hold no scripts; the same input has the same bytes.",
-			Flags: []cli.Flag{
-				p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag(),
-				&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FOLDER` for the pages: absent, empty or that of a dashboard", Required: true},
-				&cli.StringSliceFlag{Name: "results", Usage: "`FOLDER` of mm eval suite --out or mm eval budget --out (repeatable)"},
-				&cli.StringFlag{Name: "compat", Usage: "also show the combinations in `FILE`, such as builds/compat.csv"},
-			},
-			Action: func(c *cli.Context) error {
-				opt := dashboard.Options{Refs: c.Args().Slice(), Remote: c.Bool("remote"), Results: c.StringSlice("results"), Compat: c.String("compat")}
-				return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-					return p.buildDashboard(c.Context, w, c.String("out"), opt)
-				})
-			},
-		}},
-	}
+func (p *program) dashboardBuildAction(c *cli.Context) error {
+	opt := dashboard.Options{Refs: c.Args().Slice(), Remote: c.Bool("remote"), Results: c.StringSlice("results"), Compat: c.String("compat")}
+	return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+		return p.buildDashboard(c.Context, w, c.String("out"), opt)
+	})
 }
 
 // dashboardFile is a row of the output.

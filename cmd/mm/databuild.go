@@ -11,41 +11,23 @@ import (
 	"mm-abi.org/mm/lab/corpus"
 )
 
-func (p *program) dataBuildCommand() *cli.Command {
-	var opt corpus.Options
-	var part string
-	return &cli.Command{
-		Name: "build", Usage: "build a data set from a manifest", ArgsUsage: "MANIFEST",
-		Description: "Reads the sources of the manifest (JSON lines, text, Parquet), filters, scrubs and removes duplicates,\n" +
-			"and writes a file of JSON lines for each split, and lineage.json. The result is the same at any number of\n" +
-			"threads, and the memory does not depend on the size of the sources. If the folder has the data set, it stays.",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "out", Required: true, Usage: "write to `FOLDER`", Destination: &opt.Out},
-			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of the sources (default: that of the manifest)", Destination: &opt.Dir},
-			&cli.IntFlag{Name: "threads", Usage: "workers (default: all processors)", Destination: &opt.Threads},
-			&cli.BoolFlag{Name: "force", Usage: "replace another data set", Destination: &opt.Force},
-			&cli.StringFlag{Name: "part", Usage: "read only part `I/N` of the sources, and write their documents to the file --out", Destination: &part},
-			&cli.StringSliceFlag{Name: "parts", Usage: "join this `FILE` of --part instead of reading the sources (repeatable, in order)"},
-		},
-		Action: func(c *cli.Context) error {
-			m, list := corpus.Read(c.Args().First())
-			if err := list.Err(); err != nil {
-				return err
-			}
-			if opt.Dir == "" {
-				opt.Dir = filepath.Dir(c.Args().First())
-			}
-			if opt.Parts = c.StringSlice("parts"); part != "" {
-				return p.dataPart(c.Context, m, part, opt)
-			}
-			l, err := corpus.Build(c.Context, m, opt)
-			if err != nil {
-				return err
-			}
-			return p.printLineage(l, opt.Out)
-		},
+func (p *program) dataBuildAction(c *cli.Context) error {
+	opt := corpus.Options{Out: c.String("out"), Dir: c.String("dir"), Threads: c.Int("threads"), Force: c.Bool("force"), Parts: c.StringSlice("parts")}
+	m, list := corpus.Read(c.Args().First())
+	if err := list.Err(); err != nil {
+		return err
 	}
+	if opt.Dir == "" {
+		opt.Dir = filepath.Dir(c.Args().First())
+	}
+	if part := c.String("part"); part != "" {
+		return p.dataPart(c.Context, m, part, opt)
+	}
+	l, err := corpus.Build(c.Context, m, opt)
+	if err != nil {
+		return err
+	}
+	return p.printLineage(l, opt.Out)
 }
 
 // dataPart writes a part of the documents of a manifest.
@@ -64,35 +46,25 @@ func (p *program) dataPart(ctx context.Context, m *corpus.Manifest, part string,
 	return nil
 }
 
-func (p *program) dataCheckCommand() *cli.Command {
-	var dir string
-	return &cli.Command{
-		Name: "check", Usage: "check a manifest, its licenses and the digests of its sources", ArgsUsage: "MANIFEST",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of the sources (default: that of the manifest)", Destination: &dir},
-		},
-		Action: func(c *cli.Context) error {
-			file := c.Args().First()
-			m, list := corpus.Read(file)
-			if dir == "" {
-				dir = filepath.Dir(file)
-			}
-			if m != nil {
-				more, err := m.CheckSources(c.Context, dir)
-				if err != nil {
-					return err
-				}
-				list = append(list, more...)
-				list.Sort()
-			}
-			if err := list.Err(); err != nil {
-				return err
-			}
-			return p.printLine(map[string]any{"name": m.Name, "sources": len(m.Sources), "license": m.License(), "digest": m.LineageDigest()},
-				"%s: %s, license %s", m.Name, count(len(m.Sources), "source"), m.License())
-		},
+func (p *program) dataCheckAction(c *cli.Context) error {
+	file, dir := c.Args().First(), c.String("dir")
+	m, list := corpus.Read(file)
+	if dir == "" {
+		dir = filepath.Dir(file)
 	}
+	if m != nil {
+		more, err := m.CheckSources(c.Context, dir)
+		if err != nil {
+			return err
+		}
+		list = append(list, more...)
+		list.Sort()
+	}
+	if err := list.Err(); err != nil {
+		return err
+	}
+	return p.printLine(map[string]any{"name": m.Name, "sources": len(m.Sources), "license": m.License(), "digest": m.LineageDigest()},
+		"%s: %s, license %s", m.Name, count(len(m.Sources), "source"), m.License())
 }
 
 // printLineage prints what became of each source and the files.

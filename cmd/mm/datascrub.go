@@ -16,51 +16,28 @@ import (
 	"mm-abi.org/mm/lab/corpus/pii"
 )
 
-func (p *program) scrubCommand() *cli.Command {
-	var out string
-	return &cli.Command{
-		Name: "scrub", Usage: "replace personal data in the lines of a text by placeholders", ArgsUsage: "FILE",
-		Description: "Finds e-mail addresses, phone numbers, payment cards, IBANs, US social security numbers, IP addresses and\n" +
-			"Bitcoin addresses. Names and street addresses are not found. FILE may be -, the standard input.",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "out", Required: true, Usage: "write to `FILE`", Destination: &out},
-			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND` of " + kindList() + " (repeatable; default: all)"},
-			&cli.Float64Flag{Name: "score", Value: pii.DefaultScore, Usage: "least score of a finding"},
-			&cli.BoolFlag{Name: "spans", Usage: "write the places of the findings of each line as JSON instead"},
-		},
-		Action: func(c *cli.Context) error {
-			var kinds []pii.Kind
-			for _, k := range c.StringSlice("kinds") {
-				if !slices.Contains(pii.Kinds(), pii.Kind(k)) {
-					return usageError{fmt.Errorf("unknown kind %q, want one of %s", k, kindList())}
-				}
-				kinds = append(kinds, pii.Kind(k))
-			}
-			in, done, err := p.openOrStdin(c.Args().First())
-			if err != nil {
-				return err
-			}
-			defer done()
-			var report *pii.Report
-			err = fsx.Replace(out, 0o644, func(w io.Writer) error {
-				report, err = pii.New(kinds, c.Float64("score")).Lines(w, fsx.Reader{Context: c.Context, R: in}, c.Bool("spans"))
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			return p.printFound(report)
-		},
+func (p *program) dataScrubAction(c *cli.Context) error {
+	var kinds []pii.Kind
+	for _, k := range c.StringSlice("kinds") {
+		if !slices.Contains(pii.Kinds(), pii.Kind(k)) {
+			return usageError{fmt.Errorf("unknown kind %q, want one of %s", k, joined(pii.Kinds()))}
+		}
+		kinds = append(kinds, pii.Kind(k))
 	}
-}
-
-func kindList() string {
-	var all []string
-	for _, k := range pii.Kinds() {
-		all = append(all, string(k))
+	in, done, err := p.openOrStdin(c.Args().First())
+	if err != nil {
+		return err
 	}
-	return strings.Join(all, ", ")
+	defer done()
+	var report *pii.Report
+	err = fsx.Replace(c.String("out"), 0o644, func(w io.Writer) error {
+		report, err = pii.New(kinds, c.Float64("score")).Lines(w, fsx.Reader{Context: c.Context, R: in}, c.Bool("spans"))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return p.printFound(report)
 }
 
 // openOrStdin opens a file, or the standard input for -.
@@ -87,32 +64,12 @@ func (p *program) printFound(r *pii.Report) error {
 	})
 }
 
-func (p *program) croissantCommand() *cli.Command {
-	var out string
-	var opt croissant.ImportOptions
-	outFlag := func(usage string) cli.Flag {
-		return &cli.StringFlag{Name: "out", Usage: usage, Destination: &out}
-	}
-	return &cli.Command{
-		Name: "croissant", Usage: "write and read Croissant, the metadata of data sets",
-		Subcommands: []*cli.Command{{
-			Name: "export", Usage: "describe a data set of mm data build in Croissant 1.1", ArgsUsage: "FOLDER",
-			Flags: []cli.Flag{p.jsonFlag(), outFlag("write to `FILE` (default: croissant.json in the folder)")},
-			Action: func(c *cli.Context) error {
-				return p.exportCroissant(c.Args().First(), out)
-			},
-		}, {
-			Name: "import", Usage: "convert Croissant metadata of local files to a manifest", ArgsUsage: "FILE",
-			Flags: []cli.Flag{
-				p.jsonFlag(), outFlag("write to `FILE` (default: NAME.data.yaml next to the metadata)"),
-				&cli.StringFlag{Name: "text", Usage: "`COLUMN` of the text", Destination: &opt.Text},
-				&cli.StringFlag{Name: "license", Usage: "SPDX `EXPRESSION`, if the metadata have none", Destination: &opt.License},
-			},
-			Action: func(c *cli.Context) error {
-				return p.importCroissant(c.Args().First(), out, opt)
-			},
-		}},
-	}
+func (p *program) dataCroissantExportAction(c *cli.Context) error {
+	return p.exportCroissant(c.Args().First(), c.String("out"))
+}
+
+func (p *program) dataCroissantImportAction(c *cli.Context) error {
+	return p.importCroissant(c.Args().First(), c.String("out"), croissant.ImportOptions{Text: c.String("text"), License: c.String("license")})
 }
 
 func (p *program) exportCroissant(dir, out string) error {

@@ -16,26 +16,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-func (p *program) demoCommand() *cli.Command {
-	return &cli.Command{
-		Name: "demo", Usage: "assemble, sign, push, pull, verify and run a build in a temporary home, then try its inputs and outputs",
-		Description: "Uses the reference modules and graphs of a checkout of mm, or of mm-catalog.zip next to the program, a\n" +
-			"registry on loopback and two temporary homes. The build captions an image, answers a question about it, transcribes a spoken digit, draws an\n" +
-			"image and speaks a number. Inputs and outputs are written to --out. Images and voice are held-out data;\n" +
-			"--seed selects other ones. Nothing else is left unless --keep is set.",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "graph", Value: "playbook", Usage: "reference graph to build"},
-			&cli.StringFlag{Name: "prompt", Value: "Once upon a time", Usage: "text to continue"},
-			&cli.Uint64Flag{Name: "seed", Usage: "seed of the images"},
-			&cli.StringFlag{Name: "out", Value: "mm-demo", Usage: "write images, sounds and a trace to `DIR`"},
-			&cli.StringFlag{Name: "from", Usage: "read the reference modules from `DIR` or zip archive"},
-			&cli.StringFlag{Name: "keep", Usage: "keep everything in `DIR`"},
-		},
-		Action: p.demo,
-	}
-}
-
 func (p *program) demo(c *cli.Context) error {
 	opt := demo.Options{Graph: c.String("graph"), Prompt: c.String("prompt"), Seed: c.Uint64("seed"), Dir: c.String("keep")}
 	var err error

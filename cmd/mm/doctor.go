@@ -8,14 +8,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) doctorCommand() *cli.Command {
-	return &cli.Command{
-		Name: "doctor", Usage: "show what this machine can run and what is missing",
-		Flags:  []cli.Flag{p.jsonFlag()},
-		Action: p.atHome(p.doctor),
-	}
-}
-
 func (p *program) doctor(c *cli.Context, w *workspace.Workspace) error {
 	found := w.Examine(c.Context, workspace.ExamineOptions{Version: version, Engines: p.engines})
 	if p.json {

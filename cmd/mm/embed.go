@@ -19,41 +19,6 @@ import (
 // maxTextFile bounds a file of texts.
 const maxTextFile = 64 << 20
 
-func (p *program) embedCommand() *cli.Command {
-	return &cli.Command{
-		Name: "embed", Usage: "print a vector of each text and picture", ArgsUsage: "REF|DIR|GRAPH|MODEL [TEXT…]",
-		Description: "MODEL is a build or module with an encoder of text, a folder of Hugging Face transformers or\n" +
-			"sentence-transformers (BERT, RoBERTa, XLM-RoBERTa, MPNet, DistilBERT, ELECTRA, ModernBERT, NomicBERT, GTE) or\n" +
-			"a GGUF file of the architecture bert or nomic-bert. Texts are the arguments, or the lines of --file. Pooling, normalization,\n" +
-			"prompts and the limit of tokens are the model's own. CLIP and SigLIP also take pictures, whose vectors have the\n" +
-			"same space; they follow those of the texts.",
-		Flags: append([]cli.Flag{
-			p.jsonFlag(),
-			&cli.StringSliceFlag{Name: "image", Usage: "picture, after the texts (repeatable): `FILE`"},
-			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "read texts from `FILE`, one a line; - for standard input"},
-			&cli.StringFlag{Name: "npy", Usage: "write the vectors to `FILE`, a NumPy array of fp32; - for standard output"},
-			&cli.StringFlag{Name: "prompt", Usage: "put the model's prompt `NAME` before each text, such as query or passage"},
-			&cli.IntFlag{Name: "max-tokens", Usage: "cut texts to so many tokens (default: the model's limit)"},
-		}, buildFlags()...),
-		Action: p.embed,
-	}
-}
-
-func (p *program) rerankCommand() *cli.Command {
-	return &cli.Command{
-		Name: "rerank", Usage: "sort documents by their score for a query", ArgsUsage: "REF|DIR|GRAPH|MODEL QUERY [DOCUMENT…]",
-		Description: "MODEL is as for mm embed, with a classifier of one label: a cross-encoder. Scores are mapped to 0 … 1\n" +
-			"where the model's own files ask for it.",
-		Flags: append([]cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "read documents from `FILE`, one a line; - for standard input"},
-			&cli.IntFlag{Name: "top", Usage: "print only the `N` best documents"},
-			&cli.IntFlag{Name: "max-tokens", Usage: "cut query and document together to so many tokens (default: the model's limit)"},
-		}, buildFlags()...),
-		Action: p.rerank,
-	}
-}
-
 // textOptions returns the texts of the arguments from one on, or those of --file.
 func (p *program) textOptions(c *cli.Context, from int) ([]string, error) {
 	texts, file := c.Args().Slice()[min(from, c.NArg()):], c.String("file")

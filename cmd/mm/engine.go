@@ -10,39 +10,17 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// engineCommands push, pull and remove engines, as artifacts.
-func (p *program) engineCommands() []*cli.Command {
-	return []*cli.Command{
-		{
-			Name: "push", Usage: "send an installed engine to a registry or layout", ArgsUsage: "NAME[@VERSION] DEST",
-			Description: "The engine becomes an artifact: its libraries and licenses as raw layers, and an index of\n" +
-				"its platforms. DEST is HOST/REPOSITORY[:TAG] or oci:DIR[:NAME], and the\n" +
-				"repository must have the name of the engine. Without --sign, other machines refuse it by default.",
-			Flags: append([]cli.Flag{
-				p.jsonFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the key of mm keys generate)"},
-				&cli.StringSliceFlag{Name: "with", Usage: "libraries for another platform, `OS/ARCH=FOLDER|ARCHIVE.tgz`; they are not tried"}, expectFlag(),
-			}, remoteFlags()...),
-			Action: func(c *cli.Context) error {
-				opt := workspace.EnginePush{Engine: c.Args().Get(0), Dest: c.Args().Get(1), With: c.StringSlice("with"), Push: workspace.PushOptions{Expect: c.String("expect")}}
-				return p.enginePush(c.Context, remoteOptions(c, "."), opt, c.String("sign"))
-			},
-		},
-		{
-			Name: "pull", Usage: "verify an engine at a registry or layout and install it", ArgsUsage: "REF",
-			Description: "Like mm pull: name, version, kind and signatures are checked before a library is fetched. After\n" +
-				"all bytes are verified, the library is loaded once to check that it works.",
-			Flags: append(append([]cli.Flag{p.jsonFlag(), expectFlag()}, remoteFlags()...), claimFlags()...),
-			Action: func(c *cli.Context) error {
-				return p.enginePull(c.Context, remoteOptions(c, "."), c.Args().First(), claimOptions(c))
-			},
-		},
-		{
-			Name: "rm", Usage: "remove an installed engine", ArgsUsage: "NAME[@VERSION]",
-			Action: func(c *cli.Context) error {
-				return p.engineRemove(c.Context, c.Args().First())
-			},
-		},
-	}
+func (p *program) runtimePushAction(c *cli.Context) error {
+	opt := workspace.EnginePush{Engine: c.Args().Get(0), Dest: c.Args().Get(1), With: c.StringSlice("with"), Push: workspace.PushOptions{Expect: c.String("expect")}}
+	return p.enginePush(c.Context, remoteOptions(c, "."), opt, c.String("sign"))
+}
+
+func (p *program) runtimePullAction(c *cli.Context) error {
+	return p.enginePull(c.Context, remoteOptions(c, "."), c.Args().First(), claimOptions(c))
+}
+
+func (p *program) runtimeRmAction(c *cli.Context) error {
+	return p.engineRemove(c.Context, c.Args().First())
 }
 
 func (p *program) enginePush(ctx context.Context, open workspace.Options, opt workspace.EnginePush, key string) error {

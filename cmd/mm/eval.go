@@ -26,40 +26,6 @@ import (
 // checkpoint, its recipe sets these values.
 var ofBuilds = []string{"kinds", "ask", "seed", "speech", "fsdd", "speakers", "backend", "target", "layout", "trust", "key", "insecure-skip-verify", "expect", "locked", "offline", "plain-http", "out"}
 
-// buildFlags select the build to measure and its engines.
-func buildFlags() []cli.Flag {
-	return append(append([]cli.Flag{
-		layoutFlag(),
-		&cli.IntFlag{Name: "threads", Usage: "threads of the engine"},
-		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
-		&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
-	}, resolveFlags()...), append(claimFlags(), expectFlag())...)
-}
-
-func (p *program) evalSenseCommand() *cli.Command {
-	return &cli.Command{
-		Name: "sense", Usage: "measure how often a checkpoint or a build answers questions about held-out images and sounds correctly",
-		ArgsUsage: "CHECKPOINT|BUILD",
-		Description: "Asks every question about N held-out examples with greedy decoding and counts exact answers;\n" +
-			"numbers read off a scale are also counted within 5 %. A checkpoint is asked about the sources of\n" +
-			"its training recipe, a build about those of --kinds. --ablate repeats the questions with the\n" +
-			"input of another example and without input: accuracy should fall to chance.",
-		Flags: append([]cli.Flag{
-			p.jsonFlag(),
-			&cli.IntFlag{Name: "n", Value: 500, Usage: "number of held-out examples"},
-			&cli.BoolFlag{Name: "ablate", Usage: "also ask with the input of another example, and without input"},
-			&cli.StringFlag{Name: "data", Usage: "checkpoint: folder that the paths of the recipe are relative to (default: the original one, relative to the checkpoint)"},
-			&cli.StringSliceFlag{Name: "kinds", Usage: "build: `KIND`S of examples, separated by commas, such as charts,words:2,audio/digits (default: all images and sounds that it accepts)"},
-			&cli.StringSliceFlag{Name: "ask", Usage: "build: kinds of questions, as `PATTERN`S such as charts/*,*/colour (default: all)"},
-			&cli.Uint64Flag{Name: "seed", Usage: "build: seed of the examples"},
-			&cli.StringFlag{Name: "speech", Usage: "build: `FOLDER` written by mm data speech"},
-			&cli.StringFlag{Name: "fsdd", Usage: "build: `FOLDER` of recorded digits (the Free Spoken Digit Dataset)"},
-			&cli.StringSliceFlag{Name: "speakers", Usage: "build: `NAME`S of its speakers to use (default: all)"},
-		}, buildFlags()...),
-		Action: p.evalSense,
-	}
-}
-
 // recipeOptions refuses the flags that a checkpoint's recipe replaces.
 func recipeOptions(c *cli.Context) error {
 	for _, name := range ofBuilds {
@@ -207,21 +173,6 @@ func (p *program) tenths(what string) func(done, total int) {
 	}
 }
 
-func (p *program) evalToolsCommand() *cli.Command {
-	return &cli.Command{
-		Name: "tools", Usage: "measure how often a build calls the right tool with the right arguments, and answers correctly", ArgsUsage: "BUILD",
-		Description: "Asks N held-out questions that tools answer: sums, units, and attached tables. Each question is\n" +
-			"asked with the skills of the build and without them.",
-		Flags: append([]cli.Flag{
-			p.jsonFlag(),
-			&cli.IntFlag{Name: "n", Value: 600, Usage: "number of questions"},
-			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND`S of questions, separated by commas: arithmetic, units, tables (default: all)"},
-			&cli.Uint64Flag{Name: "seed", Usage: "seed of the questions"},
-		}, buildFlags()...),
-		Action: p.evalTools,
-	}
-}
-
 func (p *program) evalTools(c *cli.Context) error {
 	opt := eval.ErrandOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Progress: p.tenths("questions")}
 	if opt.N < 1 {
@@ -252,28 +203,6 @@ func (p *program) evalTools(c *cli.Context) error {
 		rows = append(rows, scored(e.Scores, map[bool]string{true: "its own", false: "none"}[e.Tools])...)
 	}
 	return p.printTable(append([]string{"TOOLS"}, scoreHeading...), rows)
-}
-
-func (p *program) evalDrawCommand() *cli.Command {
-	return &cli.Command{
-		Name: "draw", Usage: "measure how often a build, or the checkpoint of a decoder, draws the requested image", ArgsUsage: "BUILD|CHECKPOINT",
-		Description: "Requests N held-out images in words. Two judges look at each: a measurement of its pixels and,\n" +
-			"if the build has an image encoder, the build's own answers about it. \"all\" counts images with\n" +
-			"the requested number of shapes, each with the right shape, color and position. --ablate also\n" +
-			"judges the image of another prompt (accuracy should fall to chance) and mm's own drawing of the\n" +
-			"prompt (the errors of the judges). A checkpoint is measured on the prompts of its recipe.",
-		Flags: append([]cli.Flag{
-			p.jsonFlag(),
-			&cli.IntFlag{Name: "n", Value: 500, Usage: "number of images"},
-			&cli.BoolFlag{Name: "ablate", Usage: "also judge the image of another prompt, and mm's own drawing"},
-			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND`S of images, separated by commas: shapes, charts, words, digits (default: shapes)"},
-			&cli.StringSliceFlag{Name: "ask", Usage: "kinds of questions to the build, as `PATTERN`S such as */caption (default: all)"},
-			&cli.Uint64Flag{Name: "seed", Usage: "seed of the prompts"},
-			&cli.StringFlag{Name: "out", Usage: "write the images to `FOLDER`, in the order of the prompts"},
-			&cli.StringFlag{Name: "data", Usage: "checkpoint: folder that the paths of the recipe are relative to (default: the original one)"},
-		}, buildFlags()...),
-		Action: p.evalDraw,
-	}
 }
 
 func (p *program) evalDraw(c *cli.Context) error {

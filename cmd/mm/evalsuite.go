@@ -19,31 +19,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) evalSuiteCommand() *cli.Command {
-	return &cli.Command{
-		Name: "suite", Usage: "ask a build the tasks of a suite: YAML of lm-evaluation-harness", ArgsUsage: "BUILD|MODEL FILE|FOLDER…",
-		Description: "A task is a YAML file with keys of lm-evaluation-harness: multiple choice by log likelihood,\n" +
-			"perplexity, generated answers with filters and metrics. Documents are local JSON lines. A key that\n" +
-			"mm does not support is refused by name. Every figure has n and a 95 % interval. Results are in the\n" +
-			"form of the harness; an unchanged task of an unchanged build comes from the cache.",
-		Flags: append([]cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "out", Usage: "write results.json and the samples of each task to `FOLDER`"},
-			&cli.StringSliceFlag{Name: "data", Usage: "documents of a split, `[TASK/]SPLIT=FILE` (repeatable)"},
-			&cli.IntFlag{Name: "limit", Usage: "ask only the first `N` documents of each task"},
-			&cli.IntFlag{Name: "num-fewshot", Usage: "examples before each question (default: the task's)"},
-			&cli.UintFlag{Name: "fewshot-seed", Usage: "seed of the examples", Value: suite.DefaultSeed},
-			&cli.IntFlag{Name: "max-length", Usage: "tokens of a scored text (default: the context of the build)"},
-			&cli.BoolFlag{Name: "no-bos", Usage: "read texts without BOS, as lm-evaluation-harness does over an API"},
-			&cli.IntFlag{Name: "parallel", Usage: "questions asked at the same time", Value: 4},
-			&cli.BoolFlag{Name: "no-cache", Usage: "ask every question again"},
-			&cli.StringFlag{Name: "shard", Usage: "ask only shard `I/N` of the questions, and write the answers to the file --out"},
-			&cli.StringSliceFlag{Name: "answers", Usage: "judge the answers of this `FILE` of --shard instead of asking (repeatable)"},
-		}, buildFlags()...),
-		Action: p.evalSuite,
-	}
-}
-
 // suiteRun holds the options of mm eval suite.
 type suiteRun struct {
 	measuredBuild
@@ -217,27 +192,11 @@ func (p *program) printSuite(results *suite.Results, outcomes []*suite.Outcome) 
 
 func figured(x float64) string { return fmt.Sprintf("%.4f", x) }
 
-func (p *program) evalCompareCommand() *cli.Command {
-	return &cli.Command{
-		Name: "compare", Usage: "compare two results of mm eval suite question by question", ArgsUsage: "RESULTS RESULTS",
-		Description: "RESULTS is a folder of --out, or its results.json. Right and wrong answers are compared by McNemar's\n" +
-			"exact test, other figures and clustered questions by a paired bootstrap; p values are adjusted for\n" +
-			"their number (Holm). The verdict on the second is better, worse, equal (the whole interval is within\n" +
-			"the margin) or inconclusive. With --margin, the second must not be worse by more: exit code 5 if it\n" +
-			"is, or if the questions are too few to exclude it (one-sided, 95 %).",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.Float64Flag{Name: "margin", Usage: "accepted loss, such as 0.02 for two points"},
-			&cli.StringSliceFlag{Name: "task", Usage: "compare only these `TASK`S, separated by commas"},
-			&cli.StringSliceFlag{Name: "metric", Usage: "compare only these `METRIC`S, separated by commas"},
-		},
-		Action: func(c *cli.Context) error {
-			if c.Float64("margin") < 0 {
-				return usageError{fmt.Errorf("--margin %g: must not be negative", c.Float64("margin"))}
-			}
-			return p.compareRuns(c.Args().Slice(), suite.CompareOptions{Margin: c.Float64("margin"), Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")})
-		},
+func (p *program) evalCompareAction(c *cli.Context) error {
+	if c.Float64("margin") < 0 {
+		return usageError{fmt.Errorf("--margin %g: must not be negative", c.Float64("margin"))}
 	}
+	return p.compareRuns(c.Args().Slice(), suite.CompareOptions{Margin: c.Float64("margin"), Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")})
 }
 
 func (p *program) compareRuns(paths []string, opt suite.CompareOptions) error {
@@ -284,29 +243,16 @@ func (p *program) printJudged(rows any, list diag.List) error {
 	return nil
 }
 
-func (p *program) evalBudgetCommand() *cli.Command {
-	return &cli.Command{
-		Name: "budget", Usage: "measure a build against the limits of budgets.yaml", ArgsUsage: "BUILD|MODEL [BUDGETS.yaml]",
-		Description: "Measures the time to the first token and of further ones, memory and size, and compares them and the\n" +
-			"figures of mm eval suite (--results) with the limits. Exit code 5 if a limit is missed, or if its\n" +
-			"figure is not measured. mm schema budgets prints the schema of the document.",
-		Flags: append([]cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "results", Usage: "results of mm eval suite: `FOLDER` of --out, or its results.json"},
-			&cli.StringFlag{Name: "out", Usage: "write budgets.json to `FOLDER`, for mm dashboard build"},
-		}, buildFlags()...),
-		Action: func(c *cli.Context) error {
-			m, err := p.measuredOptions(c)
-			if err != nil {
-				return err
-			}
-			file := c.Args().Get(1)
-			if file == "" {
-				file = "budgets.yaml"
-			}
-			return p.judgeBudget(c.Context, m, file, c.String("results"), c.String("out"))
-		},
+func (p *program) evalBudgetAction(c *cli.Context) error {
+	m, err := p.measuredOptions(c)
+	if err != nil {
+		return err
 	}
+	file := c.Args().Get(1)
+	if file == "" {
+		file = "budgets.yaml"
+	}
+	return p.judgeBudget(c.Context, m, file, c.String("results"), c.String("out"))
 }
 
 func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, results, out string) error {

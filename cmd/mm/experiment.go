@@ -22,53 +22,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) experimentCommand() *cli.Command {
-	key := &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the key of mm keys generate)"}
-	return &cli.Command{
-		Name: "experiment", Usage: "studies of training recipes that answer a question",
-		Description: "A study mutates a recipe, trains every arm with several seeds, and judges the arms and hypotheses on\n" +
-			"documents that no run saw. docs/howto/experiment.md describes the files.",
-		Subcommands: []*cli.Command{
-			{
-				Name: "run", Usage: "run the trials of a study and answer its question", ArgsUsage: "STUDY.yaml",
-				Description: "The record is a chain of rows with a signed head in DIR. A run that was killed at any point\n" +
-					"continues with --resume, and its answer is the same.",
-				Flags: []cli.Flag{
-					p.jsonFlag(),
-					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`DIR` of the run", Required: true},
-					&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for the head (default: the key of mm keys generate)"},
-					&cli.BoolFlag{Name: "resume", Usage: "continue the run in DIR"},
-					&cli.BoolFlag{Name: "continue", Usage: "continue the run in DIR, or start it"},
-					&cli.IntFlag{Name: "workers", Usage: "run the trials on `N` workers, which this command starts"},
-					&cli.StringFlag{Name: "jobs", Usage: "run the trials on the workers of the queue at `URL` (mm jobs)"},
-					&cli.StringFlag{Name: "jobs-token", Usage: "`FILE` with its token (default: that of mm jobs serve)"},
-					&cli.StringFlag{Name: "jobs-ca", Usage: "`FILE` with the authorities of its certificate"},
-					&cli.IntFlag{Name: "at-once", Usage: "trials in the queue at the same time", Value: 16},
-				},
-				Action: p.experimentRun,
-			},
-			p.trialCommand(),
-			{Name: "plan", Usage: "list the arms of a study and its largest number of tokens", ArgsUsage: "STUDY.yaml", Flags: []cli.Flag{p.jsonFlag()}, Action: p.experimentPlan},
-			{Name: "status", Usage: "state of a run", ArgsUsage: "DIR", Flags: []cli.Flag{p.jsonFlag(), key}, Action: p.experimentStatus},
-			{
-				Name: "watch", Usage: "follow a run until it is complete", ArgsUsage: "DIR",
-				Flags: []cli.Flag{
-					p.jsonFlag(), key,
-					&cli.DurationFlag{Name: "every", Usage: "time between two readings", Value: 2 * time.Second},
-					&cli.StringFlag{Name: "addr", Usage: "serve a page and /status.json on this loopback `ADDRESS`, such as 127.0.0.1:0"},
-				},
-				Action: p.experimentWatch,
-			},
-			{Name: "explain", Usage: "evidence for a claim: a hypothesis, or winner", ArgsUsage: "DIR CLAIM", Flags: []cli.Flag{p.jsonFlag(), key}, Action: p.experimentExplain},
-			{
-				Name: "report", Usage: "answer of a run in words, with a table", ArgsUsage: "DIR",
-				Flags:  []cli.Flag{p.jsonFlag(), key, &cli.StringFlag{Name: "plot", Usage: "draw arms.svg and law.svg to `FOLDER`"}},
-				Action: p.experimentReport,
-			},
-		},
-	}
-}
-
 func (p *program) experimentRun(c *cli.Context) error {
 	file, key := c.Args().First(), c.String("sign")
 	where, err := p.trialOptions(c)

@@ -22,14 +22,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// fileFlags name the inputs and outputs of functions.
-func fileFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "input", Aliases: []string{"i"}, Usage: "input of an encoder, projector, decoder or ONNX file: `NAME=FILE` (.npy, .png, .jpg, .gif, .webp, .bmp, .wav) or NAME=NUMBER,…; NAME is optional if there is one input"},
-		&cli.StringSliceFlag{Name: "output", Aliases: []string{"o"}, Usage: "write an output to `NAME=FILE` (.npy, .png, .wav)"},
-	}
-}
-
 // call holds the inputs and outputs of functions.
 type call struct {
 	inputs, outputs []assignment

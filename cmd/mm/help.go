@@ -52,6 +52,7 @@ func prepare(app *cli.App) {
 // flags, which several commands may share.
 func prepareCommand(c *cli.Command, path string, must map[cli.Flag]bool) {
 	c.HideHelpCommand = true
+	c.Description = strings.Trim(c.Description, "\n")
 	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{flagError(err, c.Flags)} }
 	if len(c.Subcommands) > 0 && c.Action == nil {
 		c.Action = noCommand(path, c.Subcommands)

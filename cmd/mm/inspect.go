@@ -16,29 +16,13 @@ import (
 	"mm-abi.org/mm/workspace/modelfile"
 )
 
-func (p *program) inspectCommand() *cli.Command {
-	return &cli.Command{
-		Name: "inspect", Usage: "show the contents of an artifact or a model file", ArgsUsage: "REF|DIR|FILE",
-		Description: "REF is in the store, or HOST/REPOSITORY:TAG at a registry, from which only manifests and\n" +
-			"signatures are fetched. FILE is an ONNX, GGUF, TFLite or ExecuTorch file, or the folder of a Core ML package.",
-		Flags: []cli.Flag{
-			p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag(),
-			&cli.BoolFlag{Name: "nodes", Usage: "list the nodes of an ONNX file, with the tensors for mm onnx cut"},
-		},
-		Action: func(c *cli.Context) error {
-			if path := c.Args().First(); modelfile.Format(path) != "" {
-				return p.inspectFile(c.Context, path, c.Bool("nodes"))
-			}
-			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-				return p.inspect(c.Context, w, c.Args().First(), c.Bool("remote"))
-			})
-		},
+func (p *program) inspectAction(c *cli.Context) error {
+	if path := c.Args().First(); modelfile.Format(path) != "" {
+		return p.inspectFile(c.Context, path, c.Bool("nodes"))
 	}
-}
-
-// remoteFlag selects the registry for a reference that is also in the store.
-func remoteFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "remote", Usage: "look up the reference at the registry, even if the store has it"}
+	return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+		return p.inspect(c.Context, w, c.Args().First(), c.Bool("remote"))
+	})
 }
 
 // find finds an artifact in the store, or with remote at its registry.

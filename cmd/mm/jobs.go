@@ -16,19 +16,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// queueFlags are the flags of clients of a queue.
-func queueFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "server", Usage: "`URL`s of the servers, separated by commas: nats://HOST:PORT on this machine, otherwise tls://HOST:PORT", Value: farm.DefaultServer},
-		&cli.StringFlag{Name: "token", Usage: "`FILE` with the token (default: that of mm jobs serve)"},
-		&cli.StringFlag{Name: "nkey", Usage: "`FILE` with the seed of an nkey"},
-		&cli.StringFlag{Name: "ca", Usage: "`FILE` with the authorities of the servers' certificates"},
-		&cli.StringFlag{Name: "cert", Usage: "`FILE` with this client's certificate"},
-		&cli.StringFlag{Name: "cert-key", Usage: "`FILE` with its key"},
-		&cli.IntFlag{Name: "replicas", Usage: "copies of the queue (default: 3 in a cluster, otherwise 1)"},
-	}
-}
-
 // queueOptions reads queueFlags.
 func (p *program) queueOptions(c *cli.Context) (farm.Options, error) {
 	o := farm.Options{Servers: c.String("server"), Token: c.String("token"), Seed: c.String("nkey"), CA: c.String("ca"), Cert: c.String("cert"), Key: c.String("cert-key"),
@@ -41,73 +28,6 @@ func (p *program) queueOptions(c *cli.Context) (farm.Options, error) {
 func jobsHome() (string, error) {
 	home, err := workspace.DefaultHome()
 	return filepath.Join(home, "jobs"), err
-}
-
-func (p *program) jobsCommand() *cli.Command {
-	return &cli.Command{
-		Name: "jobs", Usage: "run commands on several machines, each with one result",
-		Description: "A job is a command of mm with its files, in a queue of NATS JetStream. Workers take the jobs whose\n" +
-			"needs they meet. docs/howto/jobs.md describes servers, workers and failures.",
-		Subcommands: []*cli.Command{
-			{
-				Name: "serve", Usage: "start a server of the queue, which mm-queue is",
-				Description: "Beyond this machine, a server wants a certificate and a token. The token is created if FILE is missing.",
-				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "listen", Usage: "`ADDRESS`", Value: "127.0.0.1:4222"},
-					&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of the state (default: jobs/server in the home)"},
-					&cli.StringFlag{Name: "token", Usage: "`FILE` with the token that clients present (default: jobs/token in the home)"},
-					&cli.StringFlag{Name: "cert", Usage: "`FILE` with the certificate"},
-					&cli.StringFlag{Name: "cert-key", Usage: "`FILE` with its key"},
-					&cli.StringFlag{Name: "ca", Usage: "`FILE` with the authorities of clients' certificates"},
-					&cli.StringFlag{Name: "name", Usage: "`NAME` of the server in a cluster"},
-					&cli.StringFlag{Name: "cluster", Usage: "`NAME` of the cluster"},
-					&cli.StringFlag{Name: "cluster-listen", Usage: "`ADDRESS` for the other servers"},
-					&cli.StringFlag{Name: "cluster-secret", Usage: "`FILE` with the secret of the servers"},
-					&cli.StringFlag{Name: "routes", Usage: "`ADDRESSES` of the other servers, separated by commas"},
-				},
-				Action: p.jobsServe,
-			},
-			{
-				Name: "work", Usage: "execute jobs until interrupted",
-				Description: "Kernels, memory, cores and installed engines are found. A job that is interrupted returns to the queue.",
-				Flags: append(queueFlags(),
-					&cli.StringFlag{Name: "capability", Usage: "more capabilities, as a `LIST` such as gpu,ram=16G"},
-					&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of this worker (default: a free one below jobs/workers in the home)"},
-					&cli.DurationFlag{Name: "idle", Usage: "end after this `TIME` without a job"},
-					&cli.StringFlag{Name: "room", Usage: "`SIZE` of the folders that jobs of one study share; the oldest beyond it are removed", Value: "32G"},
-					&cli.DurationFlag{Name: "keep", Usage: "remove such a folder after this `TIME` without a job", Value: farm.DefaultAge}),
-				Action: p.jobsWork,
-			},
-			{
-				Name: "submit", Usage: "put a command of mm into the queue", ArgsUsage: "COMMAND…",
-				Description: "The command runs in a folder with the files of --input; paths are relative to it. Prints the job's\n" +
-					"name, its digest: the same job is not executed twice. Options of mm follow after --.",
-				Flags: append(queueFlags(), p.jsonFlag(),
-					&cli.StringSliceFlag{Name: "input", Usage: "`FILE` that the command reads (repeatable)"},
-					&cli.StringSliceFlag{Name: "output", Usage: "`FILE` that the command writes (repeatable)"},
-					&cli.StringFlag{Name: "need", Usage: "`LIST` of capabilities that the worker must have"},
-					&cli.IntFlag{Name: "attempts", Usage: "`N` attempts before the job fails", Value: 5},
-					&cli.DurationFlag{Name: "limit", Usage: "`TIME` of an attempt"},
-					&cli.BoolFlag{Name: "again", Usage: "execute a job that failed once more"}),
-				Action: p.jobsSubmit,
-			},
-			{
-				Name: "run", Usage: "run the jobs of a file and fetch their results", ArgsUsage: "JOBS.yaml",
-				Description: "The file describes an evaluation, a data set, a build or commands; docs/howto/jobs.md has examples. The\n" +
-					"results are those of one machine, byte for byte. A run that was killed continues with the same command.",
-				Flags: append(queueFlags(), p.jsonFlag(),
-					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FOLDER` of the results", Required: true},
-					&cli.BoolFlag{Name: "again", Usage: "execute jobs that failed once more"}),
-				Action: p.jobsRun,
-			},
-			p.jobsExportCommand(),
-			{Name: "status", Usage: "jobs that wait or run, results and workers", Flags: append(queueFlags(), p.jsonFlag()), Action: p.jobsStatus},
-			{
-				Name: "results", Usage: "wait for jobs and fetch the files that they wrote", ArgsUsage: "JOB…",
-				Flags: append(queueFlags(), p.jsonFlag(), &cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FOLDER` that receives the files of each job, in a folder of its name"}), Action: p.jobsResults,
-			},
-		},
-	}
 }
 
 func (p *program) jobsServe(c *cli.Context) error {
@@ -265,40 +185,18 @@ func (p *program) jobsRun(c *cli.Context) error {
 	})
 }
 
-func (p *program) jobsExportCommand() *cli.Command {
-	var o farm.KubernetesOptions
-	return &cli.Command{Name: "export", Usage: "write the jobs of a file for another scheduler", Subcommands: []*cli.Command{{
-		Name: "kubernetes", Usage: "write manifests of JobSet and Kueue for a study or a file of jobs", ArgsUsage: "STUDY.yaml|JOBS.yaml",
-		Description: "Writes jobset.yaml (a server of the queue, a driver with the results, workers) and, with --queue,\n" +
-			"queues.yaml for the administrator. Equal files and options give equal bytes. docs/howto/jobs.md lists\n" +
-			"the keys of the secret.",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FOLDER` of the manifests", Required: true},
-			&cli.StringFlag{Name: "image", Usage: "image of mm, `REPOSITORY@sha256:DIGEST`", Required: true, Destination: &o.Image},
-			&cli.StringFlag{Name: "secret", Usage: "`NAME` of the secret with token and certificates", Value: "mm-jobs", Destination: &o.Secret},
-			&cli.StringFlag{Name: "queue", Usage: "`NAME` of Kueue's local queue (default: none)", Destination: &o.Queue},
-			&cli.StringFlag{Name: "namespace", Usage: "`NAME` (default: that of kubectl)", Destination: &o.Namespace},
-			&cli.StringFlag{Name: "server", Usage: "`URL`s of an existing queue, tls://HOST:PORT (default: a server in the set)", Destination: &o.Servers},
-			&cli.StringFlag{Name: "file-image", Usage: "OCI image with the files, `REPOSITORY@sha256:DIGEST` (default: a ConfigMap)", Destination: &o.FileImage},
-			&cli.StringFlag{Name: "file-claim", Usage: "`NAME` of a PersistentVolumeClaim with the files", Destination: &o.FileClaim},
-			&cli.StringFlag{Name: "level", Usage: "`LEVEL` of the kernels on every machine, such as avx2 (default: that of each)", Destination: &o.Level},
-			&cli.IntFlag{Name: "workers", Usage: "`N` workers", Value: 4, Destination: &o.Workers},
-			&cli.IntFlag{Name: "milli-cpu", Usage: "thousandths of a core for each worker", Value: 2000, Destination: &o.MilliCPU},
-			&cli.StringFlag{Name: "memory", Usage: "`SIZE` for each worker", Value: "4G"},
-			&cli.IntFlag{Name: "gpus", Usage: "GPUs of each worker", Destination: &o.GPUs},
-			&cli.StringFlag{Name: "disk", Usage: "`SIZE` of the results, the server's state and a worker's folder each", Value: "10G"},
-		},
-		Action: func(c *cli.Context) (err error) {
-			if o.Memory, err = fsx.ParseSize(c.String("memory")); err == nil {
-				o.Disk, err = fsx.ParseSize(c.String("disk"))
-			}
-			if err != nil {
-				return usageError{err}
-			}
-			return p.exportKubernetes(c.Args().First(), c.String("out"), o)
-		},
-	}}}
+func (p *program) jobsExportKubernetesAction(c *cli.Context) (err error) {
+	o := farm.KubernetesOptions{
+		Image: c.String("image"), Secret: c.String("secret"), Queue: c.String("queue"), Namespace: c.String("namespace"), Servers: c.String("server"),
+		FileImage: c.String("file-image"), FileClaim: c.String("file-claim"), Level: c.String("level"), Workers: c.Int("workers"), MilliCPU: c.Int("milli-cpu"), GPUs: c.Int("gpus"),
+	}
+	if o.Memory, err = fsx.ParseSize(c.String("memory")); err == nil {
+		o.Disk, err = fsx.ParseSize(c.String("disk"))
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	return p.exportKubernetes(c.Args().First(), c.String("out"), o)
 }
 
 // exportKubernetes writes the manifests of a file.
@@ -364,16 +262,6 @@ func (p *program) jobsResults(c *cli.Context) error {
 		}
 		return errors.Join(err, failed)
 	})
-}
-
-// trialCommand executes a trial of a study, as a job does.
-func (p *program) trialCommand() *cli.Command {
-	return &cli.Command{
-		Name: "trial", Usage: "execute one trial of a study, as workers do", ArgsUsage: "SPEC.json",
-		Description: "The current folder holds the files that the spec names. The result is a function of the spec.",
-		Flags:       []cli.Flag{&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` of the result", Required: true}},
-		Action:      p.experimentTrial,
-	}
 }
 
 func (p *program) experimentTrial(c *cli.Context) error {

@@ -5,16 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/urfave/cli/v2"
-
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/workspace"
 )
-
-// keepFlag continues a conversation of earlier processes.
-func keepFlag() cli.Flag {
-	return &cli.StringFlag{Name: "keep", Usage: "continue the conversation `NAME` and keep it (MM_HOME/chats); a path, or a name in .json, is a file of your own"}
-}
 
 // keep opens the conversation that --keep names.
 func (p *program) keep(ctx context.Context, w *workspace.Workspace, name string) (*workspace.Chat, error) {

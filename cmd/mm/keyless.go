@@ -10,16 +10,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// keylessFlags are the flags of signatures without a key.
-func keylessFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "keyless", Usage: "sign as the identity of a token (SIGSTORE_ID_TOKEN, GitHub Actions, or --identity-token); uses the network"},
-		&cli.StringFlag{Name: "signing-config", Usage: "with --keyless: `FILE` signing_config.json with the addresses of the services"},
-		&cli.StringFlag{Name: "trusted-root", Usage: "with --keyless: `FILE` trusted_root.json that must confirm their answers"},
-		&cli.StringFlag{Name: "identity-token", Usage: "with --keyless: `FILE` that holds the token"},
-	}
-}
-
 // signerFlags select who signs: a key, or with services the identity of a token.
 type signerFlags struct {
 	key       string
@@ -30,8 +20,8 @@ type signerFlags struct {
 func signerOptions(c *cli.Context) (signerFlags, error) {
 	s := signerFlags{c.String("key"), workspace.CertifiedOptions{Services: c.String("signing-config"), Root: c.String("trusted-root"), Token: c.String("identity-token")}}
 	if !c.Bool("keyless") {
-		for _, f := range keylessFlags()[1:] {
-			if name := f.Names()[0]; c.IsSet(name) {
+		for _, name := range []string{"signing-config", "trusted-root", "identity-token"} {
+			if c.IsSet(name) {
 				return s, usageError{fmt.Errorf("--%s requires --keyless", name)}
 			}
 		}

@@ -22,37 +22,18 @@ const (
 	cosignPasswordEnv = "COSIGN_PASSWORD"
 )
 
-func (p *program) keysCommand() *cli.Command {
-	return &cli.Command{
-		Name: "keys", Usage: "create signing keys",
-		Subcommands: []*cli.Command{{
-			Name: "generate", Usage: "create a key pair (cosign format) and trust it on this machine",
-			Description: "Writes NAME.key, encrypted, and NAME.pub to the keys folder in MM_HOME, or PREFIX.key and\n" +
-				"PREFIX.pub with --out. The password is read from " + passwordEnv + " or " +
-				cosignPasswordEnv + ",\nor from the terminal.",
-			Flags: []cli.Flag{
-				p.jsonFlag(),
-				&cli.StringFlag{Name: "type", Value: string(sign.P256), Usage: "p256 or ed25519"},
-				&cli.StringFlag{Name: "name", Value: workspace.DefaultKey, Usage: "name of the key"},
-				&cli.StringFlag{Name: "out", Usage: "write `PREFIX`.key and PREFIX.pub"},
-				&cli.BoolFlag{Name: "no-trust", Usage: "do not add the key to the trust file"},
-				&cli.BoolFlag{Name: "unencrypted", Usage: "write the private key without a password, as PKCS #8 (cosign cannot read it)"},
-			},
-			Action: func(c *cli.Context) error {
-				opt := workspace.KeyOptions{
-					Algorithm: sign.Algorithm(c.String("type")), Name: c.String("name"), Prefix: c.String("out"), NoTrust: c.Bool("no-trust"),
-				}
-				if opt.Algorithm != sign.P256 && opt.Algorithm != sign.Ed25519 {
-					return usageError{fmt.Errorf("--type %q: want %s or %s", opt.Algorithm, sign.P256, sign.Ed25519)}
-				}
-				password := p.newPassword
-				if c.Bool("unencrypted") {
-					password = func() ([]byte, error) { return nil, nil }
-				}
-				return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.keysGenerate(c.Context, w, opt, password) })
-			},
-		}},
+func (p *program) keysGenerateAction(c *cli.Context) error {
+	opt := workspace.KeyOptions{
+		Algorithm: sign.Algorithm(c.String("type")), Name: c.String("name"), Prefix: c.String("out"), NoTrust: c.Bool("no-trust"),
 	}
+	if opt.Algorithm != sign.P256 && opt.Algorithm != sign.Ed25519 {
+		return usageError{fmt.Errorf("--type %q: want %s or %s", opt.Algorithm, sign.P256, sign.Ed25519)}
+	}
+	password := p.newPassword
+	if c.Bool("unencrypted") {
+		password = func() ([]byte, error) { return nil, nil }
+	}
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.keysGenerate(c.Context, w, opt, password) })
 }
 
 func (p *program) keysGenerate(ctx context.Context, w *workspace.Workspace, opt workspace.KeyOptions, password func() ([]byte, error)) error {

@@ -20,42 +20,6 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-func (p *program) labCommand() *cli.Command {
-	key := &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the key of mm keys generate)"}
-	noted := &cli.StringFlag{Name: "head", Usage: "`HASH` of a row that the chain must contain, as printed earlier"}
-	run := &cli.StringFlag{Name: "run", Usage: "`ID` of the run that the chain must be of (default: that of DIR/run.json)"}
-	return &cli.Command{
-		Name: "lab", Usage: "unattended experiments with tamper-evident records",
-		Description: "docs/LAB.md describes the files. Simulated results never count as measured.",
-		Subcommands: append([]*cli.Command{
-			{
-				Name: "run", Usage: "repeat the steps of a plan and record the results", ArgsUsage: "PLAN.yaml",
-				Description: "The record is a chain of rows with a signed head in DIR. The run stops on heat, low battery, a\n" +
-					"full disk, failures, or a file DIR/STOP. A run that was killed at any point continues with\n" +
-					"--resume.",
-				Flags: []cli.Flag{
-					p.jsonFlag(),
-					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`DIR` of the run", Required: true},
-					&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for the head (default: the key of mm keys generate)"},
-					&cli.BoolFlag{Name: "resume", Usage: "continue the run in DIR"},
-					&cli.BoolFlag{Name: "simulate", Usage: "use a simulated clock with the sensors and steps in the plan's simulate section; nothing is executed"},
-				},
-				Action: p.labRun,
-			}, {
-				Name: "verify", Usage: "check that no row of a run, or of a chain, was changed, added or cut off", ArgsUsage: "DIR",
-				Flags: []cli.Flag{p.jsonFlag(), key, noted, run}, Action: p.labVerify,
-			}, {
-				Name: "summary", Usage: "summarize a run: medians, p95, failures, temperature, battery", ArgsUsage: "DIR",
-				Flags:  []cli.Flag{p.jsonFlag(), key, noted, run, &cli.StringFlag{Name: "plot", Usage: "draw steps.svg and telemetry.svg to `FOLDER`"}},
-				Action: p.labSummary,
-			}, {
-				Name: "heartbeat", Usage: "report whether a run is alive; exit code 5 if not", ArgsUsage: "DIR|FILE",
-				Flags: []cli.Flag{p.jsonFlag()}, Action: p.labHeartbeat,
-			},
-		}, p.labRecords()...),
-	}
-}
-
 // labOptions holds the options of mm lab run.
 type labOptions struct {
 	plan, dir, key   string

@@ -18,52 +18,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// labRecords are the commands that judge the results of experiments.
-func (p *program) labRecords() []*cli.Command {
-	return []*cli.Command{
-		{
-			Name: "falsify", Usage: "test a claim against evidence; exit code 5 unless all rules pass", ArgsUsage: "[EVIDENCE.json]",
-			Description: "A rule without evidence is skipped, which does not count as a pass. --list shows the rules.",
-			Flags: []cli.Flag{
-				p.jsonFlag(),
-				&cli.StringFlag{Name: "gate", Usage: "only the rules of the gate `PHASE`, such as 0E"},
-				&cli.StringSliceFlag{Name: "only", Usage: "only the rule `ID` (repeatable)"},
-				&cli.BoolFlag{Name: "list", Usage: "list the rules"},
-				&cli.StringFlag{Name: "record", Usage: "append the results to the chain of the run in `DIR`, or to a chain in DIR"},
-				&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for --record (default: the key of mm keys generate)"},
-			},
-			Action: p.labFalsify,
-		}, {
-			Name: "boundary", Usage: "check that documents stay within a scope; exit code 5 if not", ArgsUsage: "BOUNDARY.json PATH…",
-			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labBoundary,
-		}, {
-			Name: "truth", Usage: "show which attempts succeeded on which target", ArgsUsage: "RECORDS.jsonl",
-			Description: "--matrix names scopes and targets: the table then has a row for each cell, including those\n" +
-				"without an attempt. --fill tries the cells without a record and appends a record for each; when\n" +
-				"interrupted, it continues with the rest. Models are compiled for chips and run in emulation,\n" +
-				"which proves nothing about a device.",
-			Flags: []cli.Flag{
-				p.jsonFlag(),
-				&cli.StringFlag{Name: "matrix", Usage: "scopes and targets of the table, `FILE.json`"},
-				&cli.BoolFlag{Name: "fill", Usage: "try the cells of --matrix without a record"},
-				&cli.StringSliceFlag{Name: "only", Usage: "with --fill: only `SCOPE` or SCOPE/TARGET (repeatable)"},
-				&cli.BoolFlag{Name: "again", Usage: "with --fill: also try cells that have a record"},
-				&cli.StringFlag{Name: "libs", Usage: "with --fill: `FOLDER` of Qualcomm's libraries (default: the installed ones)"},
-				&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write the table to a Markdown `FILE`"},
-				&cli.StringFlag{Name: "require", Usage: "exit code 5 unless a measured row proves that something works on `TARGET`"},
-			},
-			Action: p.labTruth,
-		}, {
-			Name: "corpus", Usage: "check licenses, mixtures and scans of a corpus; exit code 5 if a check fails", ArgsUsage: "MANIFEST.json",
-			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labCorpus,
-		}, {
-			Name: "probe", Usage: "show a device probe stored in a folder", ArgsUsage: "DIR",
-			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labProbe,
-		},
-		p.labBackendCommand(), p.labScheduleCommand(), p.labGraphCommand(), p.labPendingCommand(),
-	}
-}
-
 // no returns the error of a negative answer.
 func no(format string, args ...any) error { return coded{fmt.Errorf(format, args...), exitMissed} }
 

@@ -18,25 +18,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) labBackendCommand() *cli.Command {
-	dir := &cli.StringFlag{Name: "dir", Value: "lab", Usage: "`FOLDER` of the backend registry"}
-	return &cli.Command{
-		Name: "backend", Usage: "backends, and the chips for which evidence confirms them",
-		Description: "A backend that needs confirmation runs on a chip only after a device record promotes it. The\n" +
-			"record must not be simulated in any part and must be signed by a trusted key. It is stored, and\n" +
-			"judged again on each use.",
-		Subcommands: []*cli.Command{
-			{Name: "ls", Aliases: []string{"list"}, Usage: "list backends", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labBackends},
-			{Name: "add", Usage: "add a custom backend", ArgsUsage: "FILE.json", Flags: []cli.Flag{dir}, Action: p.labBackendAdd},
-			{Name: "promote", Usage: "confirm a backend for a chip with a device record", ArgsUsage: "BACKEND EVIDENCE.json", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labPromote},
-			{
-				Name: "route", Usage: "list the backends with a capability on a chip", ArgsUsage: "CAPABILITY",
-				Flags: []cli.Flag{p.jsonFlag(), dir, &cli.StringFlag{Name: "soc", Usage: "`CHIP`; without it, no backend counts as confirmed"}}, Action: p.labRoute,
-			},
-		},
-	}
-}
-
 // backends opens a backend registry. The trust file of the home decides which
 // evidence counts.
 func (p *program) backends(dir string) (r *records.Registry, err error) {
@@ -119,44 +100,6 @@ func (p *program) labRoute(c *cli.Context) error {
 		return no("no backend is eligible for %s there", c.Args().First())
 	}
 	return err
-}
-
-func (p *program) labScheduleCommand() *cli.Command {
-	op := &cli.StringFlag{Name: "op", Usage: "name of the operation, such as matmul_512x1536x1536", Required: true}
-	return &cli.Command{
-		Name: "schedule", Usage: "choose backends by measured latency, reproducibly",
-		Subcommands: []*cli.Command{
-			{
-				Name: "choose", Usage: "choose a backend and record the choice; exit code 5 if none is eligible", ArgsUsage: "HISTORY.jsonl",
-				Description: "With --registry, only backends with --capability on the chip are eligible. Without it, backends\n" +
-					"are plain names.",
-				Flags: []cli.Flag{
-					p.jsonFlag(), op,
-					&cli.StringSliceFlag{Name: "backend", Usage: "eligible `BACKEND`, as listed by mm lab backend route (repeatable)", Required: true},
-					&cli.StringFlag{Name: "policy", Value: experiment.Static, Usage: "static, epsilon-greedy or ucb"},
-					&cli.StringSliceFlag{Name: "prefer", Usage: "static: preferred `BACKEND`, in order (repeatable)"},
-					&cli.Float64Flag{Name: "epsilon", Usage: "epsilon-greedy: probability of a random choice, above 0, at most 1", DefaultText: "0.1"},
-					&cli.Uint64Flag{Name: "seed", Usage: "epsilon-greedy: seed"},
-					&cli.Float64Flag{Name: "c", Usage: "ucb: weight of exploration, in `MILLISECONDS`", DefaultText: "1.4"},
-					&cli.StringFlag{Name: "registry", Usage: "take eligibility from the backend registry in `FOLDER`"},
-					&cli.StringFlag{Name: "capability", Usage: "with --registry: required capability, such as inference_only"},
-					&cli.StringFlag{Name: "soc", Usage: "with --registry: `CHIP`; without it, no backend counts as confirmed"},
-				},
-				Action: p.labChoose,
-			}, {
-				Name: "observe", Usage: "record the latency of a run", ArgsUsage: "HISTORY.jsonl",
-				Flags: []cli.Flag{
-					op, &cli.StringFlag{Name: "backend", Usage: "backend of the run", Required: true},
-					&cli.Float64Flag{Name: "ms", Usage: "latency in milliseconds", Required: true}, &cli.BoolFlag{Name: "failed", Usage: "the run failed; its latency is ignored"},
-				},
-				Action: p.labObserve,
-			}, {
-				Name: "replay", Usage: "repeat every choice of a history; exit code 5 if one differs", ArgsUsage: "HISTORY.jsonl|DIR",
-				Description: "For a folder of mm lab run, the choices come from its chain, which is verified.",
-				Flags:       []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the key of mm keys generate)"}}, Action: p.labReplay,
-			},
-		},
-	}
 }
 
 func (p *program) labChoose(c *cli.Context) error {
@@ -274,22 +217,6 @@ func (p *program) history(path, key string) (rows []experiment.HistoryRow, err e
 	return rows, err
 }
 
-func (p *program) labGraphCommand() *cli.Command {
-	return &cli.Command{
-		Name: "graph", Usage: "provenance graph of experiments",
-		Subcommands: []*cli.Command{
-			{
-				Name: "show", Usage: "list a graph, or the neighbors of a node", ArgsUsage: "DIR",
-				Flags:  []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "node", Usage: "only the neighbors of the node `ID`"}, &cli.StringFlag{Name: "edge", Usage: "with --node: only along edges of `TYPE`"}},
-				Action: p.labGraph,
-			}, {
-				Name: "add", Usage: "add nodes and edges from a file", ArgsUsage: "DIR FILE.json",
-				Description: "The file is a JSON object with nodes and edges. Existing nodes are not changed.", Action: p.labGraphAdd,
-			},
-		},
-	}
-}
-
 func (p *program) labGraph(c *cli.Context) error {
 	g, err := records.ReadGraph(c.Args().First())
 	if err == nil && c.String("node") != "" {
@@ -324,30 +251,6 @@ func (p *program) labGraphAdd(c *cli.Context) error {
 		return err
 	}
 	return records.AddToGraph(c.Context, c.Args().First(), g.Nodes, g.Edges)
-}
-
-func (p *program) labPendingCommand() *cli.Command {
-	return &cli.Command{
-		Name: "pending", Usage: "list of planned uploads; mm uploads nothing by itself",
-		Subcommands: []*cli.Command{
-			{
-				Name: "add", Usage: "record a file with its SHA-256", ArgsUsage: "LIST.jsonl FILE",
-				Flags: []cli.Flag{
-					p.jsonFlag(),
-					&cli.StringFlag{Name: "kind", Usage: "hf_dataset, hf_model, hf_space, github, oci or external", Required: true},
-					&cli.StringFlag{Name: "repo", Usage: "target `REPOSITORY`", Required: true},
-					&cli.StringFlag{Name: "path", Usage: "`PATH` in the repository", Required: true},
-					&cli.StringFlag{Name: "blocked-by", Usage: "reason why the upload is blocked", Required: true},
-					&cli.StringFlag{Name: "licence", Usage: "`ID` of the license attestation"},
-					&cli.BoolFlag{Name: "absent", Usage: "the file does not exist yet"},
-				},
-				Action: p.labPendingAdd,
-			}, {
-				Name: "ls", Aliases: []string{"list"}, Usage: "list planned uploads, and whether their files are unchanged", ArgsUsage: "LIST.jsonl",
-				Flags: []cli.Flag{p.jsonFlag()}, Action: p.labPendingList,
-			},
-		},
-	}
 }
 
 func (p *program) labPendingAdd(c *cli.Context) error {

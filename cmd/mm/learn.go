@@ -20,19 +20,6 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-func (p *program) gradcheckCommand() *cli.Command {
-	return &cli.Command{
-		Name: "gradcheck", Usage: "compare every gradient with finite differences in float64",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.Uint64Flag{Name: "seed", Usage: "seed of weights and data"},
-			&cli.Float64Flag{Name: "tolerance", Value: 1e-6, Usage: "largest relative error"},
-			&cli.BoolFlag{Name: "all", Usage: "print every tensor, not only the worst of each variant"},
-		},
-		Action: p.gradcheck,
-	}
-}
-
 func (p *program) gradcheck(c *cli.Context) error {
 	type line struct {
 		Variant string  `json:"variant"`
@@ -79,31 +66,6 @@ func (p *program) gradcheck(c *cli.Context) error {
 		return fmt.Errorf("%d gradients differ by more than %g", bad, c.Float64("tolerance"))
 	}
 	return nil
-}
-
-func (p *program) evalCommand() *cli.Command {
-	return &cli.Command{
-		Name: "eval", Usage: "measure models",
-		Subcommands: []*cli.Command{{
-			Name: "lm", Usage: "loss, perplexity and bits a byte of a checkpoint or a GGUF file; n-gram baselines of training data",
-			ArgsUsage: "CHECKPOINT|CONFIG.yaml|FILE.gguf",
-			Description: "A checkpoint is measured on the data of its training configuration. --ngram adds the baselines\n" +
-				"of the same split; for a CONFIG, only the baselines are printed. A GGUF file is measured on the\n" +
-				"text --data: each token is predicted from the tokens before it in its window.",
-			Flags: []cli.Flag{
-				p.jsonFlag(),
-				&cli.BoolFlag{Name: "ngram", Usage: "uniform, unigram, bigram and trigram cross-entropy on held-out data"},
-				&cli.StringFlag{Name: "data", Usage: "folder that the paths of the configuration are relative to (default: the original one, relative to the checkpoint); for a GGUF file, the text"},
-				&cli.IntFlag{Name: "windows", Usage: "maximum number of windows (default: all)"},
-				&cli.IntFlag{Name: "window", Usage: "GGUF: tokens per window (default: 512, or the model's context)"},
-				&cli.StringFlag{Name: "separator", Usage: "GGUF: separator of documents, such as '<|endoftext|>'"},
-				&cli.BoolFlag{Name: "special", Usage: "GGUF: parse control tokens in the text"},
-				&cli.StringSliceFlag{Name: "sample", Usage: "continue this text (checkpoints)"},
-				&cli.IntFlag{Name: "threads", Usage: "threads of the engine"},
-			},
-			Action: p.evalLM,
-		}, p.evalSuiteCommand(), p.evalCompareCommand(), p.evalBudgetCommand(), p.evalSenseCommand(), p.evalDrawCommand(), p.evalToolsCommand(), p.evalPreferenceCommand()},
-	}
 }
 
 // measured is the output of mm eval lm.

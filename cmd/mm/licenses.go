@@ -9,28 +9,18 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) licensesCommand() *cli.Command {
-	return &cli.Command{
-		Name: "licenses", Usage: "list the licenses of an artifact with their texts, terms and conflicts", ArgsUsage: "REF|DIR",
-		Description: "Lists each module with its license, the digest of the text that travels with it, and the terms that\n" +
-			"bind those who pass it on. The licenses of all modules are judged together. Exit code 3 if two of\n" +
-			"them conflict, and with --check if a text is missing. It is not legal advice.",
-		Flags: []cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag(), &cli.StringFlag{Name: "target", Usage: "`TARGET` of a build with several"},
-			&cli.BoolFlag{Name: "check", Usage: "a missing text is a fault"}},
-		Action: func(c *cli.Context) error {
-			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-				at, err := find(c.Context, w, c.Args().First(), c.Bool("remote"))
-				if err != nil {
-					return err
-				}
-				l, err := w.Licenses(c.Context, at, c.String("target"))
-				if err != nil {
-					return err
-				}
-				return p.licenses(l, c.Bool("check"))
-			})
-		},
-	}
+func (p *program) licensesAction(c *cli.Context) error {
+	return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+		at, err := find(c.Context, w, c.Args().First(), c.Bool("remote"))
+		if err != nil {
+			return err
+		}
+		l, err := w.Licenses(c.Context, at, c.String("target"))
+		if err != nil {
+			return err
+		}
+		return p.licenses(l, c.Bool("check"))
+	})
 }
 
 func (p *program) licenses(l *workspace.Licenses, check bool) error {

@@ -9,23 +9,11 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) lockCommand() *cli.Command {
-	return &cli.Command{
-		Name: "lock", Usage: "pin the modules of a graph to exact bytes", ArgsUsage: "GRAPH",
-		Description: "Writes NAME.lock.yaml next to the graph, and the rows of the build in compat.csv. Locked modules\n" +
-			"are kept unless --update names them.",
-		Flags: append(append([]cli.Flag{
-			p.jsonFlag(),
-			&cli.StringSliceFlag{Name: "update", Usage: "look for a newer version of `NAME` (* for all)"},
-			&cli.BoolFlag{Name: "check", Usage: "write nothing; fail if the lock is out of date"},
-		}, resolveFlags()...), claimFlags()...),
-		Action: func(c *cli.Context) error {
-			opt := workspace.LockOptions{ResolveOptions: resolveOptions(c), Check: c.Bool("check")}
-			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-				return p.lock(c.Context, w, c.Args().First(), opt)
-			})
-		},
-	}
+func (p *program) lockAction(c *cli.Context) error {
+	opt := workspace.LockOptions{ResolveOptions: resolveOptions(c), Check: c.Bool("check")}
+	return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+		return p.lock(c.Context, w, c.Args().First(), opt)
+	})
 }
 
 func (p *program) lock(ctx context.Context, w *workspace.Workspace, graph string, opt workspace.LockOptions) error {

@@ -14,52 +14,32 @@ import (
 	"mm-abi.org/mm/registry/remote"
 )
 
-func (p *program) loginCommand() *cli.Command {
-	return &cli.Command{
-		Name: "login", Usage: "log in to a registry (shares Docker's credentials)", ArgsUsage: "HOST",
-		Description: "The login is tried first, then stored by Docker's credential helper or in Docker's config.json,\n" +
-			"which docker, oras and cosign read as well.",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "user name; without it, the password is an identity token"},
-			&cli.BoolFlag{Name: "password-stdin", Usage: "read the password from standard input"},
-			&cli.BoolFlag{Name: "plaintext", Usage: "store the password in plain text if there is no credential helper"},
-			&cli.StringSliceFlag{Name: "plain-http", Usage: "use HTTP without TLS for `HOST[:PORT]` (not needed on loopback)"},
-		},
-		Action: func(c *cli.Context) error {
-			opt := remote.LoginOptions{Host: c.Args().First(), User: c.String("user"), Plaintext: c.Bool("plaintext")}
-			var err error
-			if opt.Password, err = p.secret(opt.User, c.Bool("password-stdin")); err != nil {
-				return err
-			}
-			client, err := remote.New(remote.Options{PlainHTTP: c.StringSlice("plain-http"), Progress: p.newTransfer("").event})
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			err = client.Login(c.Context, opt)
-			if errors.Is(err, remote.ErrPlaintext) {
-				return hinted{err, "set up a Docker credential helper, or use --plaintext"}
-			}
-			if err != nil {
-				return err
-			}
-			return p.sayLine(map[string]string{"host": opt.Host}, "logged in to %s", opt.Host)
-		},
+func (p *program) loginAction(c *cli.Context) error {
+	opt := remote.LoginOptions{Host: c.Args().First(), User: c.String("user"), Plaintext: c.Bool("plaintext")}
+	var err error
+	if opt.Password, err = p.secret(opt.User, c.Bool("password-stdin")); err != nil {
+		return err
 	}
+	client, err := remote.New(remote.Options{PlainHTTP: c.StringSlice("plain-http"), Progress: p.newTransfer("").event})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = client.Login(c.Context, opt)
+	if errors.Is(err, remote.ErrPlaintext) {
+		return hinted{err, "set up a Docker credential helper, or use --plaintext"}
+	}
+	if err != nil {
+		return err
+	}
+	return p.sayLine(map[string]string{"host": opt.Host}, "logged in to %s", opt.Host)
 }
 
-func (p *program) logoutCommand() *cli.Command {
-	return &cli.Command{
-		Name: "logout", Usage: "remove the login of a registry", ArgsUsage: "HOST",
-		Flags: []cli.Flag{p.jsonFlag()},
-		Action: func(c *cli.Context) error {
-			if err := remote.Logout(c.Context, c.Args().First()); err != nil || !p.json {
-				return err
-			}
-			return p.printJSON(map[string]string{"host": c.Args().First()})
-		},
+func (p *program) logoutAction(c *cli.Context) error {
+	if err := remote.Logout(c.Context, c.Args().First()); err != nil || !p.json {
+		return err
 	}
+	return p.printJSON(map[string]string{"host": c.Args().First()})
 }
 
 // maxPassword is the size limit of a password, in bytes.

@@ -1,9 +1,9 @@
 // Command mm validates, composes, signs, ships and runs modular multimodal models.
 //
-// This file shows the structure of the program: every command and its wiring. A
-// command is defined in its own file, fills the options of the library that does
-// the work, and prints the result. Results go to stdout, messages to stderr. The
-// exit codes are in exit.go.
+// This file shows the structure of the program and its wiring; commands.txt declares the
+// commands, and actions.go names the action of each, which fills the options of the
+// library that does the work and prints the result. Results go to stdout, messages to
+// stderr. The exit codes are in exit.go.
 package main
 
 import (
@@ -189,65 +189,7 @@ func (p *program) app() *cli.App {
 		EnableBashCompletion:      true,
 		Flags:                     []cli.Flag{cli.HelpFlag}, // the library's own goes with its help command
 		Before:                    func(*cli.Context) error { return wrongLevel(cpu.Check()) },
-		Commands: []*cli.Command{
-			p.initCommand(),
-			p.validateCommand(),
-			p.lockCommand(),
-			p.assembleCommand(),
-			p.ciCommand(),
-			p.moduleCommand(),
-			p.runCommand(),
-			p.chatCommand(),
-			p.embedCommand(),
-			p.rerankCommand(),
-			p.inspectCommand(),
-			p.pushCommand(), p.exportCommand(),
-			p.pullCommand(),
-			p.registryCommand(),
-			p.serveCommand(),
-			p.mcpCommand(),
-			p.skillCommand(),
-			p.demoCommand(),
-			p.trainCommand(),
-			p.dataCommand(),
-			p.gradcheckCommand(),
-			p.evalCommand(),
-			p.tokenizerCommand(),
-			p.quantizeCommand(),
-			p.onnxCommand(),
-			p.qnnCommand(),
-			p.labCommand(),
-			p.experimentCommand(),
-			p.jobsCommand(),
-			p.trackCommand(),
-			p.deviceCommand(),
-			p.doctorCommand(),
-			p.runtimeCommand(),
-			p.lsCommand(),
-			p.tagCommand(),
-			p.rmCommand(),
-			p.gcCommand(),
-			p.fsckCommand(),
-			p.keysCommand(),
-			p.trustCommand(),
-			p.signCommand(),
-			p.attestCommand(),
-			p.promoteCommand(),
-			p.sbomCommand(),
-			p.cardCommand(),
-			p.dashboardCommand(),
-			p.licensesCommand(),
-			p.verifyCommand(),
-			p.auditCommand(),
-			p.bucketCommand(),
-			p.loginCommand(),
-			p.logoutCommand(),
-			p.helpCommand(),
-			p.versionCommand(),
-			p.completionCommand(),
-			p.manCommand(),
-			p.schemaCommand(),
-		},
+		Commands:                  p.commands(),
 	}
 	prepare(app)
 	return app

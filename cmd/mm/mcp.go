@@ -18,35 +18,15 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) mcpCommand() *cli.Command {
-	return &cli.Command{
-		Name: "mcp", Usage: "serve validate, assemble, infer and the skills of a build to agents (MCP)", ArgsUsage: "[REF|DIR|GRAPH]",
-		Description: "Serves the Model Context Protocol on standard input and output, or with --http over streamable\n" +
-			"HTTP. The argument is the default build of infer; its skills become tools. Paths in calls are\n" +
-			"relative to --root and must stay below it, as what skills may read. Nothing is signed or pushed.\n\n" +
-			"HTTP is limited to this machine unless --http names another address. Clients must then send the\n" +
-			"token in MM_MCP_TOKEN. Requests from web pages are refused unless --origin allows them.",
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "root", Value: ".", Usage: "root `FOLDER` of the paths in calls"},
-			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:7700"},
-			&cli.StringSliceFlag{Name: "origin", Usage: "allow web pages of `ORIGIN`, such as https://ide.example"},
-			&cli.BoolFlag{Name: "online", Usage: "allow calls to name artifacts at registries"},
-			&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
-			&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the available physical cores)"},
-			&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
-			p.allowFlag(),
-		}, claimFlags()...),
-		Action: func(c *cli.Context) error {
-			if len(c.StringSlice("origin")) > 0 && c.String("http") == "" {
-				return usageError{errors.New("--origin requires --http")}
-			}
-			opt, err := p.agentOptions(c)
-			if err != nil {
-				return err
-			}
-			return p.serveAgents(c.Context, opt, c.String("http"), mcp.HTTPOptions{Token: os.Getenv("MM_MCP_TOKEN"), Origins: c.StringSlice("origin")})
-		},
+func (p *program) mcpAction(c *cli.Context) error {
+	if len(c.StringSlice("origin")) > 0 && c.String("http") == "" {
+		return usageError{errors.New("--origin requires --http")}
 	}
+	opt, err := p.agentOptions(c)
+	if err != nil {
+		return err
+	}
+	return p.serveAgents(c.Context, opt, c.String("http"), mcp.HTTPOptions{Token: os.Getenv("MM_MCP_TOKEN"), Origins: c.StringSlice("origin")})
 }
 
 // agentOptions reads the options of the server from the flags.

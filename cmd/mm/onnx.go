@@ -17,64 +17,6 @@ import (
 	"mm-abi.org/mm/workspace/modelfile"
 )
 
-func (p *program) onnxCommand() *cli.Command {
-	out := &cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` to write", Required: true}
-	force := &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace the file of --out if it exists, even if it is the input"}
-	return &cli.Command{
-		Name: "onnx", Usage: "check, cut, strip and quantize ONNX files",
-		Subcommands: []*cli.Command{
-			{
-				Name: "check", Usage: "report every fault of an ONNX file", ArgsUsage: "FILE",
-				Description: "External data is checked too. Exit code 3 if there is a fault. mm inspect FILE.onnx shows the\n" +
-					"contents of the file.",
-				Flags: []cli.Flag{
-					p.jsonFlag(),
-					&cli.StringFlag{Name: "engine", Usage: "also report what would not run on the engine: core (mm's own) or onnxruntime"},
-					&cli.BoolFlag{Name: "npu", Usage: "check for an accelerator without control flow"},
-					&cli.StringSliceFlag{Name: "domain", Usage: "allow operators of `DOMAIN`, in addition to the known ones"},
-					&cli.StringFlag{Name: "max-size", Usage: "size limit of the file with its external data, such as 512MiB"},
-				},
-				Action: p.onnxCheck,
-			}, {
-				Name: "cut", Usage: "extract a part of a model, such as the encoder of a classifier", ArgsUsage: "FILE",
-				Description: "The part extends from each --to back to the model's inputs, or to each --from, which becomes an\n" +
-					"input. A type is required if the model declares none: --from x=float32[1,T,120]. --rows reshapes\n" +
-					"features [N, C, …] to [N, T, C], the input of a projector.",
-				Flags: []cli.Flag{
-					p.jsonFlag(),
-					&cli.StringSliceFlag{Name: "to", Usage: "`TENSOR` that becomes an output (repeatable)"},
-					&cli.StringSliceFlag{Name: "from", Usage: "`TENSOR` that becomes an input (repeatable)"},
-					&cli.StringFlag{Name: "rows", Usage: "reshape the features to rows of channels, in an output `NAME`"}, out, force,
-				},
-				Action: p.onnxCut,
-			}, {
-				Name: "strip", Usage: "remove everything that inference does not need", ArgsUsage: "FILE",
-				Description: "Removes doc strings, metadata, unused weights, nodes, opsets and functions, descriptions of\n" +
-					"intermediate results, and training graphs.",
-				Flags:  []cli.Flag{p.jsonFlag(), &cli.BoolFlag{Name: "keep-metadata", Usage: "keep the metadata, where some programs store parameters"}, &cli.BoolFlag{Name: "keep-docs", Usage: "keep doc strings"}, out, force},
-				Action: p.onnxStrip,
-			}, {
-				Name: "quant", Usage: "quantize the weights of MatMul, Gemm and Conv to 8-bit integers", ArgsUsage: "FILE",
-				Description: "The file gets smaller; engines dequantize the weights when they load them. --golden measures the\n" +
-					"drift with mm's own engine on --input or on seeded noise; if it exceeds --max-drift, nothing is\n" +
-					"written. Drift is 1 minus the cosine of the worst output.",
-				Flags: []cli.Flag{
-					p.jsonFlag(),
-					&cli.BoolFlag{Name: "golden", Usage: "measure the drift"},
-					&cli.StringSliceFlag{Name: "input", Usage: "`NAME=FILE.npy` to measure on"},
-					&cli.StringSliceFlag{Name: "shape", Usage: "`NAME=1x3x48x320` of the noise for an input with a dynamic shape"},
-					&cli.IntFlag{Name: "samples", Value: 4, Usage: "number of sets of noise"},
-					&cli.Uint64Flag{Name: "seed", Usage: "seed of the noise"},
-					&cli.Float64Flag{Name: "max-drift", Value: 0.02, Usage: "maximum drift; 0 disables the limit"},
-					&cli.StringSliceFlag{Name: "keep", Usage: "`WEIGHT` that is not quantized"},
-					&cli.Int64Flag{Name: "min-elements", Value: 1024, Usage: "smallest weight that is quantized"}, out, force,
-				},
-				Action: p.onnxQuant,
-			},
-		},
-	}
-}
-
 func (p *program) onnxCheck(c *cli.Context) error {
 	engine := c.String("engine")
 	if !slices.Contains([]string{"", "core", "onnxruntime"}, engine) {

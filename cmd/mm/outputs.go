@@ -28,21 +28,6 @@ type outputs struct {
 	svg   string
 }
 
-func outputFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "out-image", Usage: "answer with an image, written to `FILE`.png, instead of text"},
-		&cli.StringFlag{Name: "out-audio", Usage: "answer with speech, written to `FILE`.wav, instead of text"},
-		&cli.BoolFlag{Name: "out-text", Usage: "with --out-image and --out-audio: answer with text as well"},
-		&cli.BoolFlag{Name: "trace", Usage: "show each step with its engine, inputs, outputs and times"},
-		&cli.StringFlag{Name: "trace-svg", Usage: "draw the trace to `FILE`.svg"},
-		noCacheFlag(),
-	}
-}
-
-func noCacheFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "no-cache", Usage: "do not use the cache of encoded images, audio and video (MM_HOME/cache/features)"}
-}
-
 // features opens the cache of encoded inputs. If off, or if the folder is not
 // usable, the result is nil.
 func (p *program) features(w *workspace.Workspace, off bool) *media.VectorCache {

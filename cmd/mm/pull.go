@@ -14,37 +14,17 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) pullCommand() *cli.Command {
-	return &cli.Command{
-		Name: "pull", Usage: "verify an artifact at a registry or layout and add it to the store", ArgsUsage: "REF|hf://OWNER/NAME",
-		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:…, the newest version of HOST/REPOSITORY or of a range such as\n" +
-			"HOST/REPOSITORY@^1, or oci:DIR[:NAME]. An interrupted pull is resumed. Kind,\n" +
-			"name, version and signatures are checked before a layer is fetched.\n\n" +
-			"hf://OWNER/NAME[:QUANT][@REVISION] is a repository of a model hub. Its files are written to a\n" +
-			"folder and checked against the hub's listing; they are yours, unsigned. HF_ENDPOINT names\n" +
-			"another hub, HF_TOKEN is sent to it.",
-		Flags: append(append([]cli.Flag{
-			p.jsonFlag(), &cli.StringFlag{Name: "layout", Usage: "pull into the OCI layout at `DIR` instead of the store"},
-			&cli.StringFlag{Name: "as", Usage: "name in the store; a name that differs from the artifact's is an alias", DefaultText: "REF"},
-			expectFlag(),
-			&cli.StringFlag{Name: "target", Usage: "only the files of this target"},
-			&cli.StringSliceFlag{Name: "only", Usage: "only some files: `role=ROLE`, format=FORMAT or a module's name"},
-			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "also write the files to `DIR`; of a hub, by default to NAME"},
-			&cli.StringSliceFlag{Name: "include", Usage: "of a hub, only files that match `PATTERN` (repeatable)"},
-		}, remoteFlags()...), claimFlags()...),
-		Action: func(c *cli.Context) error {
-			if hub.IsRef(c.Args().First()) {
-				return p.fetchHub(c.Context, c.Args().First(), workspace.FetchOptions{Out: c.String("out"), Include: c.StringSlice("include")})
-			}
-			opt := workspace.PullOptions{
-				Claim: claimOptions(c), As: c.String("as"), Target: c.String("target"), Only: c.StringSlice("only"), Out: c.String("out"),
-			}
-			if len(opt.Only) > 0 && opt.Out == "" {
-				return usageError{errors.New("--only requires --out DIR: a partial artifact is not added to the store")}
-			}
-			return p.pull(c.Context, remoteOptions(c, "."), c.Args().First(), opt)
-		},
+func (p *program) pullAction(c *cli.Context) error {
+	if hub.IsRef(c.Args().First()) {
+		return p.fetchHub(c.Context, c.Args().First(), workspace.FetchOptions{Out: c.String("out"), Include: c.StringSlice("include")})
 	}
+	opt := workspace.PullOptions{
+		Claim: claimOptions(c), As: c.String("as"), Target: c.String("target"), Only: c.StringSlice("only"), Out: c.String("out"),
+	}
+	if len(opt.Only) > 0 && opt.Out == "" {
+		return usageError{errors.New("--only requires --out DIR: a partial artifact is not added to the store")}
+	}
+	return p.pull(c.Context, remoteOptions(c, "."), c.Args().First(), opt)
 }
 
 func (p *program) pull(ctx context.Context, open workspace.Options, ref string, opt workspace.PullOptions) error {

@@ -13,42 +13,17 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) pushCommand() *cli.Command {
-	return &cli.Command{
-		Name: "push", Usage: "send an artifact with its signatures to a registry or layout", ArgsUsage: "REF|DIR DEST",
-		Description: "DEST is HOST/REPOSITORY[:TAG] or oci:DIR[:NAME]. The tag defaults to the artifact's version.\n" +
-			"Each target of a build gets the tag TAG-TARGET, for clients that cannot read an index. The\n" +
-			"repository must have the artifact's name and the tag its version, since pulls refuse anything\n" +
-			"else; for a mirror, use --expect NAME.\n\n" +
-			"hf://OWNER/NAME[@REVISION] is a repository of a model hub, which gets the files of one target in\n" +
-			"one commit, with a card. Files that the hub holds are not sent. HF_ENDPOINT names another hub,\n" +
-			"HF_TOKEN is sent to it.\n\n" +
-			"--as-image sends one target as a container image with its files below models/, a layer a module,\n" +
-			"for KServe, image volumes of Kubernetes and podman. The image has the name of its repository.",
-		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), expectFlag(),
-			&cli.BoolFlag{Name: "force", Usage: "overwrite an existing version that has a different digest"},
-			&cli.StringFlag{Name: "target", Usage: "to a hub or as an image: `TARGET` of a build with several"},
-			&cli.BoolFlag{Name: "as-image", Usage: "send a container image (modelcar)"},
-			&cli.StringFlag{Name: "arch", Usage: "of an image: `ARCH`, such as arm64 (default: the target's, or amd64)"},
-			&cli.StringFlag{Name: "key", Usage: "of an image: private key `FILE` that signs it, or default"},
-			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "to a hub: message of the commit"},
-			&cli.StringFlag{Name: "card", Usage: "to a hub: `FILE` of the card (default: README.md of the artifact, or a short one)"},
-			&cli.BoolFlag{Name: "private", Usage: "to a hub: create the repository private"},
-			&cli.BoolFlag{Name: "pr", Usage: "to a hub: open a pull request"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "to a hub: list the files, send nothing"}}, remoteFlags()...),
-		Action: func(c *cli.Context) error {
-			if hub.IsRef(c.Args().Get(1)) {
-				opt := workspace.PublishOptions{Target: c.String("target"), Message: c.String("message"), Private: c.Bool("private"), Request: c.Bool("pr"), DryRun: c.Bool("dry-run")}
-				return p.publish(c.Context, workspace.Options{Layout: c.String("layout")}, c.Args().Get(0), c.Args().Get(1), c.String("card"), opt)
-			}
-			if c.Bool("as-image") {
-				opt := workspace.ImageOptions{Target: c.String("target"), Architecture: c.String("arch"), Force: c.Bool("force")}
-				return p.pushImage(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), c.String("key"), opt)
-			}
-			opt := workspace.PushOptions{Expect: c.String("expect"), Force: c.Bool("force")}
-			return p.push(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
-		},
+func (p *program) pushAction(c *cli.Context) error {
+	if hub.IsRef(c.Args().Get(1)) {
+		opt := workspace.PublishOptions{Target: c.String("target"), Message: c.String("message"), Private: c.Bool("private"), Request: c.Bool("pr"), DryRun: c.Bool("dry-run")}
+		return p.publish(c.Context, workspace.Options{Layout: c.String("layout")}, c.Args().Get(0), c.Args().Get(1), c.String("card"), opt)
 	}
+	if c.Bool("as-image") {
+		opt := workspace.ImageOptions{Target: c.String("target"), Architecture: c.String("arch"), Force: c.Bool("force")}
+		return p.pushImage(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), c.String("key"), opt)
+	}
+	opt := workspace.PushOptions{Expect: c.String("expect"), Force: c.Bool("force")}
+	return p.push(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
 }
 
 func (p *program) push(ctx context.Context, open workspace.Options, ref, dest string, opt workspace.PushOptions) error {

@@ -15,61 +15,6 @@ import (
 	"mm-abi.org/mm/onnx/htp/fit"
 )
 
-func (p *program) qnnCommand() *cli.Command {
-	socs := &cli.StringFlag{Name: "socs", Usage: "CSV `FILE` with additional chips, which take precedence over the built-in table"}
-	force := &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace existing files"}
-	return &cli.Command{
-		Name: "qnn", Usage: "inspect, check and compile files for Qualcomm NPUs",
-		Description: "Supports context binaries, LiteRT models compiled ahead of time (.tflite), ONNX models around a\n" +
-			"context (_ctx.onnx) and converter containers (.dlc). Neither Qualcomm's SDK nor a device is\n" +
-			"required.",
-		Subcommands: []*cli.Command{
-			{
-				Name: "inspect", Usage: "show the contents of a file", ArgsUsage: "FILE",
-				Description: "Shows the chip, the SDK, the versions of the interfaces, and graphs with inputs and outputs.\n" +
-					"Weights are not read.",
-				Flags: []cli.Flag{p.jsonFlag(), socs}, Action: p.qnnInspect,
-			}, {
-				Name: "extract", Usage: "extract the contexts of a model", ArgsUsage: "FILE",
-				Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "out", Aliases: []string{"o"}, Value: ".", Usage: "`FOLDER` to write to"}, force}, Action: p.qnnExtract,
-			}, {
-				Name: "wrap", Usage: "wrap a context in an ONNX model", ArgsUsage: "FILE",
-				Description: "The model runs with the QNN provider of ONNX Runtime. It refers to the context, or with --embed\n" +
-					"contains it.",
-				Flags: []cli.Flag{
-					p.jsonFlag(),
-					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` to write", Required: true},
-					&cli.StringFlag{Name: "graph", Usage: "`NAME` of the graph in the context; required if it has several"},
-					&cli.BoolFlag{Name: "embed", Usage: "embed the context in the model"}, force,
-				},
-				Action: p.qnnWrap,
-			}, p.qnnCompileCommand(), {
-				Name: "check", Usage: "check axis by axis whether a file fits a target", ArgsUsage: "FILE",
-				Description: "Each axis fits, does not fit, or is unknown; exit code 3 unless all fit. An unknown axis passes\nonly if --accept names it. Without --libs and --memory, skel and memory are not checked. Axes: " + strings.Join(fit.Axes(), ", ") + ".",
-				Flags: []cli.Flag{
-					p.jsonFlag(), socs,
-					&cli.StringFlag{Name: "target", Aliases: []string{"t"}, Usage: "`CHIP@SDK`, such as SM8750@2.47, soc:69@2.47 or v79@2.47", Required: true},
-					&cli.StringFlag{Name: "libs", Usage: "`FOLDER` with the target's QNN libraries"},
-					&cli.StringFlag{Name: "memory", Usage: "memory of the target, such as 12GiB"},
-					&cli.BoolFlag{Name: "same-arch", Usage: "accept a context for another chip of the same architecture"},
-					&cli.StringSliceFlag{Name: "accept", Usage: "`AXIS` that may be unknown (repeatable, or separated by commas)"},
-				},
-				Action: p.qnnCheck,
-			}, {
-				Name: "soc", Usage: "show the table of chips",
-				Subcommands: []*cli.Command{{Name: "ls", Aliases: []string{"list"}, Usage: "list the known chips", Flags: []cli.Flag{p.jsonFlag(), socs}, Action: p.qnnSoCs}},
-			}, {
-				Name: "compat", Usage: "show which versions are compatible", Flags: []cli.Flag{p.jsonFlag()}, Action: p.qnnCompat,
-			}, {
-				Name: "probe", Usage: "show the properties of the installed libraries",
-				Description: "On a PC, the libraries emulate a fixed NPU; their results are not evidence about a device. mm\n" +
-					"runtime install qnn installs them.",
-				Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "libs", Usage: "`FOLDER` of the libraries (default: the installed ones)"}}, Action: p.qnnProbe,
-			},
-		},
-	}
-}
-
 func (p *program) qnnInspect(c *cli.Context) error {
 	chips, err := qnnfile.Chips(c.String("socs"))
 	if err != nil {

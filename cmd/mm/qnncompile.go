@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,38 +18,6 @@ import (
 	"mm-abi.org/mm/workspace"
 	"mm-abi.org/mm/workspace/modelfile"
 )
-
-func (p *program) qnnCompileCommand() *cli.Command {
-	return &cli.Command{
-		Name: "compile", Usage: "compile an ONNX or a language model for an NPU and compare it in emulation", ArgsUsage: "FILE.onnx|FILE.gguf",
-		Description: "Shapes are fixed to those of the calibration inputs, or of noise. w8a8 and w8a16 quantize with\n" +
-			"the ranges that mm's own engine measures on these inputs. Every node must run on the NPU. The\n" +
-			"context is then run in emulation, which is not evidence about a device, and compared with mm's\n" +
-			"own engine. A value of --calibrate is an .npz with an array for each input, or a folder of these\n" +
-			"or of INPUT.npy files.\n\n" +
-			"A GGUF file is compiled as a complete language model in 16-bit floats, and compared on text that\n" +
-			"it generates. FILE.json next to the context is the record that --backend qnn requires.",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "target", Aliases: []string{"t"}, Usage: "`CHIP`, such as SM8750 or soc:69", Required: true},
-			&cli.StringFlag{Name: "precision", Value: string(compile.FP16), Usage: strings.Join(compile.Precisions(), ", ") + ": bits of weights and activations"},
-			&cli.StringSliceFlag{Name: "calibrate", Usage: "inputs in `FOLDER|FILE.npz`"},
-			&cli.StringSliceFlag{Name: "shape", Usage: "`NAME=1x3x48x320` of an input with a dynamic shape, without --calibrate"},
-			&cli.StringSliceFlag{Name: "keep", Usage: "`NODE` that is not quantized"},
-			&cli.Float64Flag{Name: "min-cosine", Usage: "minimum cosine of an output with mm's own engine; 0 disables the limit (default: 0.99, for w8a8 0.98, for a language model 0.9)"},
-			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "context `FILE.bin` to write; FILE_ctx.onnx is written next to it", Required: true},
-			&cli.IntFlag{Name: "window", Usage: "GGUF: maximum context length in tokens (default: the model's, at most 512)"},
-			&cli.IntFlag{Name: "positions", Usage: "GGUF: tokens processed at a time (default: 1)"},
-			&cli.StringFlag{Name: "layers", Usage: "GGUF: compile only layers FIRST to END-1, `FIRST:END`; mm computes the others (default: all)"},
-			&cli.StringFlag{Name: "quantised", Usage: "write the model given to the compiler to `FILE.onnx`"},
-			timeoutFlag("stop a compilation, or a run of its result, after `TIME`", "1h, 10m for a run"),
-			&cli.StringFlag{Name: "libs", Usage: "`FOLDER` of the libraries (default: the installed ones)"},
-			&cli.StringFlag{Name: "socs", Usage: "CSV `FILE` with additional chips, which take precedence over the built-in table"},
-			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace existing files"},
-		},
-		Action: p.qnnCompile,
-	}
-}
 
 func (p *program) qnnCompile(c *cli.Context) error {
 	chips, err := qnnfile.Chips(c.String("socs"))

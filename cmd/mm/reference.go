@@ -10,17 +10,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// manCommand writes the manual pages for packages.
-func (p *program) manCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "man",
-		Usage:     "write the manual pages of every command",
-		ArgsUsage: "DIR",
-		Hidden:    true,
-		Action: func(c *cli.Context) error {
-			return writeManPages(c.App, c.Args().First())
-		},
-	}
+func (p *program) manAction(c *cli.Context) error {
+	return writeManPages(c.App, c.Args().First())
 }
 
 // writeManPages writes a page for mm and one for each of its commands.

@@ -14,33 +14,8 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) registryCommand() *cli.Command {
-	return &cli.Command{
-		Name: "registry", Usage: "serve the store as an OCI registry, and manage artifacts at registries",
-		Subcommands: append([]*cli.Command{{
-			Name: "serve", Usage: "serve until interrupted",
-			Description: "Artifacts in the store are available immediately, and pushed artifacts are added to the store.\n" +
-				"Both use the same names: mm rm of a served name unpublishes it, which it warns about. With\n" +
-				"--layout, the registry has a separate store.\n\n" +
-				"Without a login, every client can push: keep the registry on loopback, or set --htpasswd or\n" +
-				"--user.",
-			Flags: []cli.Flag{
-				&cli.StringFlag{Name: "addr", Value: "127.0.0.1:5000", Usage: "listen on `HOST:PORT`"},
-				&cli.StringFlag{Name: "layout", Usage: "serve the OCI layout at `DIR` instead of the store"},
-				&cli.BoolFlag{Name: "read-only", Usage: "refuse changes"},
-				&cli.StringFlag{Name: "htpasswd", Usage: "htpasswd `FILE` of logins (bcrypt)"},
-				&cli.StringFlag{Name: "user", Usage: "name of a single login; the password is read from MM_REGISTRY_PASSWORD"},
-				&cli.StringSliceFlag{Name: "host", Usage: "host `NAME` that clients may use (on loopback, localhost and addresses are always allowed)"},
-				&cli.StringFlag{Name: "max-blob", Usage: "maximum size of a blob, such as 20G (default: free disk space)"},
-				&cli.StringFlag{Name: "max-store", Usage: "maximum `SIZE` of all blobs, such as 500G (default: free disk space)"},
-				&cli.StringFlag{Name: "tls-cert", Usage: "TLS certificate `FILE`; serves HTTPS instead of HTTP"},
-				&cli.StringFlag{Name: "tls-key", Usage: "TLS private key `FILE`"},
-			},
-			Action: func(c *cli.Context) error {
-				return p.registryServe(c.Context, servingOptions(c), c.String("layout"))
-			},
-		}}, p.publishedCommands()...),
-	}
+func (p *program) registryServeAction(c *cli.Context) error {
+	return p.registryServe(c.Context, servingOptions(c), c.String("layout"))
 }
 
 // serving holds the options of mm registry serve.

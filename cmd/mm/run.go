@@ -34,32 +34,6 @@ import (
 	"mm-abi.org/mm/workspace/loose"
 )
 
-func (p *program) runCommand() *cli.Command {
-	return &cli.Command{
-		Name: "run", Usage: "run a build or a model and stream its answer", ArgsUsage: "REF|DIR|GRAPH|MODEL [PROMPT]",
-		Description: argumentMeaning + "\n\n" +
-			"The prompt is the argument, --prompt or standard input. --image, --audio and --video are passed\n" +
-			"to the model in the order of the command line. For conversations, use mm chat. A request\n" +
-			"is JSON:\n\n" +
-			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}` + "\n\n" +
-			"A build without a core is a set of functions: --input, --image and --audio set their inputs,\n" +
-			"--output writes their outputs. BUILD/FUNCTION is one encoder, projector or decoder of any build.",
-		Flags: append(append(append([]cli.Flag{
-			p.jsonFlag(), layoutFlag(),
-			&cli.GenericFlag{Name: "prompt", Usage: "text to continue; also -p", Value: saying{p, abi.Text}},
-			&cli.GenericFlag{Name: "p", Value: saying{p, abi.Text}, Hidden: true}, // an alias is set a second time
-			&cli.GenericFlag{Name: "image", Usage: "image `FILE` for the model (repeatable)", Value: saying{p, abi.Image}},
-			&cli.GenericFlag{Name: "audio", Usage: "sound `FILE` for the model (repeatable)", Value: saying{p, abi.Audio}},
-			&cli.GenericFlag{Name: "video", Usage: "video `FILE` for the model: an animated GIF, a Y4M file or a folder of frames (repeatable)", Value: saying{p, abi.Video}},
-			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
-			&cli.StringFlag{Name: "json-schema", Usage: "constrain the answer to JSON that is valid for the schema in `FILE` (docs/GRAMMAR.md)"},
-			keepFlag(),
-			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit code 5 if one fails"},
-		}, append(append(append(append(outputFlags(), speechFlags()...), transcriptFlags()...), fileFlags()...), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
-		Action: p.run,
-	}
-}
-
 // saying is a flag that adds an input to the request, in the order of the command
 // line.
 type saying struct {
@@ -87,39 +61,6 @@ const argumentMeaning = "REF is in the store or at a registry, DIR is an output 
 	"folder or module.yaml of a core module, a folder of Hugging Face transformers (converted once\n" +
 	"to MM_HOME) or a checkpoint of mm train; with --input also an ONNX file, a file compiled for an\n" +
 	"NPU (.bin, .tflite, _ctx.onnx) or the folder of an encoder, projector or decoder."
-
-func (p *program) quietFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only the answer", Destination: &p.quiet}
-}
-
-// answerFlags control the answers of run and chat.
-func (p *program) answerFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "raw", Usage: "continue the prompt without the chat template"},
-		&cli.BoolFlag{Name: "special", Usage: "with --raw: parse special tokens in the prompt, for hand-written turns and fill-in-the-middle"},
-		&cli.StringFlag{Name: "date", Usage: "`DATE` that chat templates read: 2026-01-31 or 2026-01-31T08:00:00 (default: SOURCE_DATE_EPOCH, or now)"},
-		&cli.IntFlag{Name: "max-tokens", Aliases: []string{"n"}, Usage: "maximum number of tokens to generate (default: until the end of the text)"},
-		&cli.Float64Flag{Name: "temperature", Aliases: []string{"t"}, Usage: "sampling temperature; 0 is greedy"},
-		&cli.IntFlag{Name: "top-k", Usage: "sample from the K most likely tokens"},
-		&cli.Float64Flag{Name: "top-p", Usage: "sample from the most likely tokens with this total probability"},
-		&cli.Float64Flag{Name: "min-p", Usage: "drop tokens with less than this fraction of the highest probability"},
-		&cli.Float64Flag{Name: "repetition-penalty", Usage: "penalty for tokens that occurred before (1: none)"},
-		&cli.Uint64Flag{Name: "seed", Usage: "seed of the sampler"},
-		&cli.StringSliceFlag{Name: "stop", Usage: "stop before this text"},
-		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the available physical cores)"},
-		timeoutFlag("time limit of an engine call, `TIME`: running a function, reading a prompt, the next token", "10m for qnn and onnxruntime, 1h for llamacpp, none for core and onnx"),
-		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph; NAME@VERSION, or a prefix of the version, for an installed one (repeatable; mm doctor lists engines)"},
-		&cli.BoolFlag{Name: "allow-fallback", Usage: "if the requested engine cannot run a part, use another and say which in the result"},
-		&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
-		&cli.StringFlag{Name: "mmproj", Usage: "GGUF model: `FILE` of its vision tower (default: the *mmproj*.gguf in its folder)"},
-		&cli.StringSliceFlag{Name: "ignore", Usage: "folder of transformers: ignore the unknown `KEY` of config.json (repeatable)"},
-		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, `A,B` (default: all)"},
-		&cli.BoolFlag{Name: "no-tools", Usage: "do not allow tool calls"},
-		p.allowFlag(),
-		&cli.StringSliceFlag{Name: "asset", Usage: "file that skills may read when the model refers to it as #NAME, `NAME=FILE` (repeatable)"},
-		&cli.BoolFlag{Name: "no-draft", Usage: "disable speculative decoding with the draft core or the context"},
-	}
-}
 
 func (p *program) run(c *cli.Context) error {
 	use, loose := useOptions(c), loose.IsFunction(c.Args().First()) && !loose.IsLoop(c.Args().First())
@@ -337,12 +278,6 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 		return opt, usageError{fmt.Errorf("--threads %d: must not be negative", opt.Limits.Threads)}
 	}
 	return opt, checkTimeout(opt.Limits.Time)
-}
-
-// timeoutFlag limits the calls of engines. If zero, each engine has its own
-// default.
-func timeoutFlag(usage, absent string) cli.Flag {
-	return &cli.DurationFlag{Name: "timeout", Usage: usage, DefaultText: absent}
 }
 
 func checkTimeout(d time.Duration) error {

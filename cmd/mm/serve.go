@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -32,61 +31,6 @@ import (
 
 // keysVariable holds the keys of mm serve in the environment.
 const keysVariable = "MM_SERVE_KEYS"
-
-func (p *program) serveCommand() *cli.Command {
-	return &cli.Command{
-		Name: "serve", Usage: "serve builds and models over HTTP (OpenAI, Anthropic, Ollama)", ArgsUsage: "REF|DIR|GRAPH|MODEL…",
-		Description: argumentMeaning + "\n\n" +
-			"Clients of OpenAI use http://ADDR/v1, those of Anthropic and Ollama http://ADDR; docs/howto/serve.md\n" +
-			"has examples, and /openapi.json describes every path. The first line of the output is the address.\n\n" +
-			"The server is limited to this machine unless --addr names another address. Clients must then send\n" +
-			"a key of --keys or " + keysVariable + ", which have a line NAME KEY, or NAME sha256:HEX, for each. Requests from\n" +
-			"web pages are refused unless --origin allows them.",
-		Flags:  slices.Concat(p.serveFlags(), dashboardFlags(), resolveFlags(), claimFlags(), []cli.Flag{expectFlag()}),
-		Action: p.serve,
-	}
-}
-
-func (p *program) serveFlags() []cli.Flag {
-	return []cli.Flag{
-		p.jsonFlag(), layoutFlag(),
-		&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8080", Usage: "listen on `HOST:PORT`; port 0 chooses a free one"},
-		&cli.StringFlag{Name: "keys", Usage: "`FILE` of the keys of clients"},
-		&cli.StringSliceFlag{Name: "host", Usage: "host `NAME` that requests may use, in addition to localhost and addresses (repeatable)"},
-		&cli.StringSliceFlag{Name: "origin", Usage: "allow web pages of `ORIGIN`, such as https://ide.example (repeatable)"},
-		&cli.StringSliceFlag{Name: "alias", Usage: "further `NAME` of the first model (repeatable)"},
-		&cli.IntFlag{Name: "parallel", Usage: "answers in progress at a time", DefaultText: "4"},
-		&cli.IntFlag{Name: "queue", Usage: "requests that may wait; others are refused with 429", DefaultText: "64"},
-		&cli.IntFlag{Name: "loaded", Usage: "models in memory at a time; others are loaded when they are used", DefaultText: "all"},
-		&cli.StringFlag{Name: "model-memory", Usage: "maximum `SIZE` of the models in memory, such as 8G", DefaultText: "none"},
-		&cli.StringFlag{Name: "keep", Usage: "keep in `DIR` the keys and values of texts that memory has no place for, and at the end of all: a conversation goes on after a restart without computing its text again; each client's key uses its own alone"},
-		&cli.StringFlag{Name: "keep-size", Usage: "maximum `SIZE` of the files of --keep", DefaultText: "1G"},
-		&cli.StringFlag{Name: "kv-memory", Usage: "maximum `SIZE` of the keys and values of a model's answers, which wait for it", DefaultText: "none"},
-		&cli.BoolFlag{Name: "watch", Usage: "replace a build by a newer version of its REF, such as p-lite@^1, without an interruption; also at SIGHUP"},
-		&cli.DurationFlag{Name: "watch-every", Value: time.Minute, Usage: "`TIME` between looks for newer versions"},
-		&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "`TIME` for running answers to finish after SIGTERM"},
-		&cli.DurationFlag{Name: "max-time", Usage: "maximum `TIME` of an answer", DefaultText: "none"},
-		&cli.IntFlag{Name: "max-tokens", Usage: "maximum number of tokens of an answer", DefaultText: "4096"},
-		&cli.StringFlag{Name: "max-body", Usage: "maximum `SIZE` of a request, such as 8M", DefaultText: "32M"},
-		&cli.StringFlag{Name: "mcp", Usage: "also serve agents at /mcp (MCP), with paths below `FOLDER`"},
-		&cli.StringFlag{Name: "jobs", Usage: "allow clients to assemble the graphs below `FOLDER` and to ask the suites in it (/assemble, /evaluate)"},
-		&cli.DurationFlag{Name: "jobs-time", Value: time.Hour, Usage: "maximum `TIME` of a job"},
-		&cli.IntFlag{Name: "jobs-queue", Value: 16, Usage: "jobs that may wait; others are refused with 429"},
-		&cli.StringFlag{Name: "date", Usage: "`DATE` that chat templates read: 2026-01-31 or 2026-01-31T08:00:00 (default: SOURCE_DATE_EPOCH, or now)"},
-		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the available physical cores)"},
-		timeoutFlag("time limit of an engine call, `TIME`: reading a prompt, the next token", "10m for qnn and onnxruntime, 1h for llamacpp, none for core and onnx"),
-		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
-		&cli.BoolFlag{Name: "allow-fallback", Usage: "if the requested engine cannot run a part, use another"},
-		&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
-		&cli.StringFlag{Name: "mmproj", Usage: "GGUF model: `FILE` of its vision tower (default: the *mmproj*.gguf in its folder)"},
-		&cli.StringSliceFlag{Name: "ignore", Usage: "folder of transformers: ignore the unknown `KEY` of config.json (repeatable)"},
-		&cli.BoolFlag{Name: "no-tools", Usage: "do not call the skills of builds"},
-		p.allowFlag(),
-		&cli.BoolFlag{Name: "no-draft", Usage: "disable speculative decoding with the draft core or the context"},
-		&cli.BoolFlag{Name: "stdin-lifeline", Usage: "also end when standard input is closed, as by the end of the program that started mm"},
-		noCacheFlag(), p.quietFlag(),
-	}
-}
 
 func (p *program) serve(c *cli.Context) error {
 	opt, board, err := p.serverOptions(c)

@@ -12,15 +12,6 @@ import (
 	"mm-abi.org/mm/serve/dashboard"
 )
 
-// dashboardFlags are the flags of the dashboard of mm serve.
-func dashboardFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "dashboard", Usage: "show the pages of mm dashboard build about the served builds at /dashboard"},
-		&cli.StringSliceFlag{Name: "results", Usage: "with --dashboard: `FOLDER` of mm eval suite --out or mm eval budget --out (repeatable)"},
-		&cli.StringFlag{Name: "compat", Usage: "with --dashboard: also show the combinations in `FILE`, such as builds/compat.csv"},
-	}
-}
-
 // dashboardOptions returns the options of the dashboard; nil without --dashboard.
 func dashboardOptions(c *cli.Context) (*dashboard.Options, error) {
 	if c.Bool("dashboard") {

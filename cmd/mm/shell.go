@@ -19,60 +19,44 @@ import (
 	"mm-abi.org/mm/internal/notices"
 )
 
-// helpCommand defines mm help [COMMAND…].
-func (p *program) helpCommand() *cli.Command {
-	return &cli.Command{
-		Name: "help", Usage: "show the help of a command", ArgsUsage: "[COMMAND…]",
-		Action: func(c *cli.Context) error {
-			commands, path := c.App.Commands, c.App.Name
-			var at *cli.Command
-			for _, word := range c.Args().Slice() {
-				i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
-				if i < 0 {
-					return unknown(word, path, commands)
-				}
-				at = commands[i]
-				commands, path = at.Subcommands, path+" "+at.Name
-			}
-			text := appHelp(c.App)
-			if at != nil {
-				text = commandHelp(at, path)
-			}
-			_, err := fmt.Fprint(p.stdout, text)
-			return err
-		},
+func (p *program) helpAction(c *cli.Context) error {
+	commands, path := c.App.Commands, c.App.Name
+	var at *cli.Command
+	for _, word := range c.Args().Slice() {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
+		if i < 0 {
+			return unknown(word, path, commands)
+		}
+		at = commands[i]
+		commands, path = at.Subcommands, path+" "+at.Name
 	}
+	text := appHelp(c.App)
+	if at != nil {
+		text = commandHelp(at, path)
+	}
+	_, err := fmt.Fprint(p.stdout, text)
+	return err
 }
 
-// versionCommand defines mm version.
-func (p *program) versionCommand() *cli.Command {
-	return &cli.Command{
-		Name: "version", Usage: "print the version and build information",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.BoolFlag{Name: "licenses", Usage: "print the licenses and notices of the modules that mm links"},
-		},
-		Action: func(c *cli.Context) error {
-			if c.Bool("licenses") {
-				text, err := notices.Text()
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprint(p.stdout, text)
-				return err
-			}
-			v := built()
-			if p.json {
-				return p.printJSON(v)
-			}
-			line := fmt.Sprintf("mm %s %s/%s %s", v.Version, v.OS, v.Arch, v.Go)
-			if v.Revision != "" {
-				line += " " + v.Revision[:min(12, len(v.Revision))]
-			}
-			_, err := fmt.Fprintln(p.stdout, line)
+func (p *program) versionAction(c *cli.Context) error {
+	if c.Bool("licenses") {
+		text, err := notices.Text()
+		if err != nil {
 			return err
-		},
+		}
+		_, err = fmt.Fprint(p.stdout, text)
+		return err
 	}
+	v := built()
+	if p.json {
+		return p.printJSON(v)
+	}
+	line := fmt.Sprintf("mm %s %s/%s %s", v.Version, v.OS, v.Arch, v.Go)
+	if v.Revision != "" {
+		line += " " + v.Revision[:min(12, len(v.Revision))]
+	}
+	_, err := fmt.Fprintln(p.stdout, line)
+	return err
 }
 
 // jsonVersion is the version of the JSON output (docs/JSON.md). It changes when a
@@ -179,17 +163,11 @@ func revision() func() (string, error) {
 //go:embed completion
 var completions embed.FS
 
-// completionCommand defines mm completion SHELL.
-func (p *program) completionCommand() *cli.Command {
-	return &cli.Command{
-		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash|zsh|fish|powershell",
-		Action: func(c *cli.Context) error {
-			script, err := completions.ReadFile("completion/mm." + c.Args().First())
-			if err != nil {
-				return usageError{fmt.Errorf("unsupported shell %q, want bash, zsh, fish or powershell", c.Args().First())}
-			}
-			_, err = p.stdout.Write(script)
-			return err
-		},
+func (p *program) completionAction(c *cli.Context) error {
+	script, err := completions.ReadFile("completion/mm." + c.Args().First())
+	if err != nil {
+		return usageError{fmt.Errorf("unsupported shell %q, want bash, zsh, fish or powershell", c.Args().First())}
 	}
+	_, err = p.stdout.Write(script)
+	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -14,33 +13,22 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-func (p *program) signCommand() *cli.Command {
-	return &cli.Command{
-		Name: "sign", Usage: "sign an artifact in the store or in a layout", ArgsUsage: "REF|DIR",
-		Description: "Attaches a Sigstore bundle to the manifest, or to an index and each of its manifests.\ncosign verify --key accepts the same signature. With --keyless, a certificate authority certifies\n" +
-			"a key of minutes to the identity of a token, and a public log states the signature: both are those\nof --signing-config, and --trusted-root must confirm their answers.",
-		Flags: slices.Concat([]cli.Flag{p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"}}, keylessFlags(),
-			folderFlags("sign the files of the folder DIR, or of an artifact by the digests of its manifest, as OpenSSF Model Signing does (P-256 keys only)"),
-			[]cli.Flag{&cli.StringFlag{Name: "target", Usage: "with --oms: `TARGET` of an artifact with several"},
-				&cli.StringFlag{Name: "certificate-chain", Usage: "with --oms: PEM `FILE` of the key's certificate, then of each issuer"}}),
-		Action: func(c *cli.Context) error {
-			with, err := signerOptions(c)
-			if err != nil {
-				return err
-			}
-			if c.Bool("oms") {
-				return p.signFolder(c.Context, folderOptions{dir: c.Args().First(), file: c.String("signature"), target: c.String("target"),
-					keys: []string{c.String("key")}, chain: c.String("certificate-chain"), workspace: workspace.Options{Layout: c.String("layout")}})
-			}
-			for _, name := range []string{"target", "certificate-chain"} {
-				if c.IsSet(name) {
-					return usageError{fmt.Errorf("--%s requires --oms", name)}
-				}
-			}
-			opt := workspace.Options{Layout: c.String("layout")}
-			return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), with) })
-		},
+func (p *program) signAction(c *cli.Context) error {
+	with, err := signerOptions(c)
+	if err != nil {
+		return err
 	}
+	if c.Bool("oms") {
+		return p.signFolder(c.Context, folderOptions{dir: c.Args().First(), file: c.String("signature"), target: c.String("target"),
+			keys: []string{c.String("key")}, chain: c.String("certificate-chain"), workspace: workspace.Options{Layout: c.String("layout")}})
+	}
+	for _, name := range []string{"target", "certificate-chain"} {
+		if c.IsSet(name) {
+			return usageError{fmt.Errorf("--%s requires --oms", name)}
+		}
+	}
+	opt := workspace.Options{Layout: c.String("layout")}
+	return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), with) })
 }
 
 // signer returns the Signer for --sign, or nil if it is not set.
@@ -89,35 +77,25 @@ func (p *program) printSignatures(signatures []sign.Signature) error {
 	return nil
 }
 
-func (p *program) verifyCommand() *cli.Command {
-	return &cli.Command{
-		Name: "verify", Usage: "verify the signatures and the bytes of an artifact", ArgsUsage: "REF|DIR",
-		Description: "REF is in the store; DIR is an OCI layout, DIR@VERSION one of its builds, and DIR/TARGET a folder\n" +
-			"in it, whose files are compared as well. For HOST/REPOSITORY:TAG at a registry, only the manifest\n" +
-			"and the signatures are checked.",
-		Flags: slices.Concat([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag(), requireFlag()}, trustFlags(),
-			folderFlags("verify an OpenSSF Model Signing signature over the folder DIR, by the keys for local/NAME"), certificateFlags(), blobFlags()),
-		Action: func(c *cli.Context) error {
-			blob, err := blobOptions(c)
-			if err != nil {
-				return err
-			}
-			if blob.Bundle != "" {
-				return p.verifyBlob(c.Context, c.Args().First(), blob)
-			}
-			if c.Bool("oms") {
-				return p.verifyFolder(c.Context, folderOptions{dir: c.Args().First(), file: c.String("signature"), keys: c.StringSlice("key"),
-					chain: c.String("ca-roots"), identity: c.String("certificate-identity"), workspace: workspaceOptions(c, c.Args().First())})
-			}
-			claim := claimOptions(c)
-			if claim.Require, err = requiredEvidence(c.String("require")); err != nil {
-				return err
-			}
-			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-				return p.verify(c.Context, w, c.Args().First(), claim, c.Bool("remote"))
-			})
-		},
+func (p *program) verifyAction(c *cli.Context) error {
+	blob, err := blobOptions(c)
+	if err != nil {
+		return err
 	}
+	if blob.Bundle != "" {
+		return p.verifyBlob(c.Context, c.Args().First(), blob)
+	}
+	if c.Bool("oms") {
+		return p.verifyFolder(c.Context, folderOptions{dir: c.Args().First(), file: c.String("signature"), keys: c.StringSlice("key"),
+			chain: c.String("ca-roots"), identity: c.String("certificate-identity"), workspace: workspaceOptions(c, c.Args().First())})
+	}
+	claim := claimOptions(c)
+	if claim.Require, err = requiredEvidence(c.String("require")); err != nil {
+		return err
+	}
+	return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+		return p.verify(c.Context, w, c.Args().First(), claim, c.Bool("remote"))
+	})
 }
 
 // verification is the output of mm verify.

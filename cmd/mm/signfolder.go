@@ -8,24 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
-
-// folderFlags are the flags of signatures over plain folders.
-func folderFlags(usage string) []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "oms", Usage: usage},
-		&cli.StringFlag{Name: "signature", Usage: "with --oms: `FILE` of the signature", DefaultText: "DIR/" + sign.FolderSignature},
-	}
-}
-
-// certificateFlags are the flags of mm verify for signatures by certificates.
-func certificateFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "ca-roots", Usage: "with --oms: PEM `FILE` of the roots to which the signer's certificate must lead"}}
-}
 
 // folderSigned is the output of mm sign --oms and mm verify --oms.
 type folderSigned struct {

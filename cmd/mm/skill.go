@@ -15,36 +15,16 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) skillCommand() *cli.Command {
-	return &cli.Command{
-		Name: "skill", Usage: "create, install and inspect skills: tools that a model can call", Action: noCommand("skill", nil),
-		Subcommands: []*cli.Command{p.skillNewCommand(), p.skillInstallCommand(), p.skillImageCommand(), p.skillToolsCommand()},
-	}
-}
-
 // micropython is the skill that runs Python skills.
 const micropython = "micropython"
 
-func (p *program) skillInstallCommand() *cli.Command {
-	return &cli.Command{
-		Name: "install", Usage: "install a third-party skill in the store", ArgsUsage: micropython,
-		Description: "Skills with runtime: {python: FILE} run on MicroPython, which is not part of mm. Without --from,\n" +
-			"npm fetches the package pinned by this mm; its digest is verified, and none of its scripts are\n" +
-			"run.",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "from", Usage: "take the package from `ARCHIVE.tgz`"},
-			&cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the key of mm keys generate)"},
-		},
-		Action: func(c *cli.Context) error {
-			if name := c.Args().First(); name != micropython {
-				return usageError{hinted{fmt.Errorf("unknown skill %q", name), "known: " + micropython}}
-			}
-			return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
-				return p.skillInstall(c.Context, w, c.String("from"), c.String("sign"))
-			})
-		},
+func (p *program) skillInstallAction(c *cli.Context) error {
+	if name := c.Args().First(); name != micropython {
+		return usageError{hinted{fmt.Errorf("unknown skill %q", name), "known: " + micropython}}
 	}
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		return p.skillInstall(c.Context, w, c.String("from"), c.String("sign"))
+	})
 }
 
 func (p *program) skillInstall(ctx context.Context, w *workspace.Workspace, from, key string) (err error) {

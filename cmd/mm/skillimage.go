@@ -15,40 +15,24 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) skillImageCommand() *cli.Command {
-	return &cli.Command{
-		Name: "image", Usage: "add the container image of a skill to the store", ArgsUsage: "REF",
-		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. Prints the reference for the manifest\n" +
-			"of a skill, runtime: {container: NAME@sha256:…}. The image is not run.",
-		Flags: append(remoteFlags(), p.jsonFlag()),
-		Action: func(c *cli.Context) error {
-			return p.inWorkspace(remoteOptions(c, "."), func(w *workspace.Workspace) error {
-				got, err := w.Image(c.Context, c.Args().First())
-				if err != nil {
-					return err
-				}
-				if p.json {
-					return p.printJSON(struct {
-						Container string `json:"container"`
-					}{got.Ref})
-				}
-				err = p.line("%s", got.Ref)
-				return err
-			})
-		},
-	}
+func (p *program) skillImageAction(c *cli.Context) error {
+	return p.inWorkspace(remoteOptions(c, "."), func(w *workspace.Workspace) error {
+		got, err := w.Image(c.Context, c.Args().First())
+		if err != nil {
+			return err
+		}
+		if p.json {
+			return p.printJSON(struct {
+				Container string `json:"container"`
+			}{got.Ref})
+		}
+		err = p.line("%s", got.Ref)
+		return err
+	})
 }
 
-func (p *program) skillToolsCommand() *cli.Command {
-	return &cli.Command{
-		Name: "tools", Usage: "list the tools of a skill's MCP server, and the hash that pins them", ArgsUsage: "DIR",
-		Description: "DIR is the module of a skill with runtime: {mcp: …}. Its server is started in the sandbox and\n" +
-			"asked for its tools. Set the hash as runtime.mcp.tools_sha256; until then, use 64 zeros.",
-		Flags: []cli.Flag{p.jsonFlag(), p.allowFlag()},
-		Action: func(c *cli.Context) error {
-			return p.skillTools(c.Context, c.Args().First())
-		},
-	}
+func (p *program) skillToolsAction(c *cli.Context) error {
+	return p.skillTools(c.Context, c.Args().First())
 }
 
 func (p *program) skillTools(ctx context.Context, dir string) error {

@@ -20,16 +20,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// speechFlags control a voice.
-func speechFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "voice", Usage: "a voice and --out-audio: `NAME` of the voice (default: the first)"},
-		&cli.Float64Flag{Name: "speed", Usage: "a voice and --out-audio: speed of the speech, 0.25 to 4 (default: 1)"},
-		&cli.StringFlag{Name: "language", Usage: "an encoder-decoder: language of the sound such as en (default: detected); a voice and --out-audio: a voice of espeak-ng such as en-us (default: that of the voice)"},
-		&cli.BoolFlag{Name: "phonemes", Usage: "a voice and --out-audio: the text is phonemes in the alphabet of the voice"},
-	}
-}
-
 // speechOptions reads speechFlags.
 func speechOptions(c *cli.Context) (speech.Request, error) {
 	req := speech.Request{Voice: c.String("voice"), Language: c.String("language"), Phonemes: c.Bool("phonemes"), Speed: c.Float64("speed")}

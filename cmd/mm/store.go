@@ -17,17 +17,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) lsCommand() *cli.Command {
-	return &cli.Command{
-		Name: "ls", Aliases: []string{"list"}, Usage: "list the artifacts in the store",
-		Flags: []cli.Flag{
-			p.jsonFlag(), layoutFlag(),
-			&cli.BoolFlag{Name: "all", Usage: "list the names of a build's targets, too (always with --json)"},
-		},
-		Action: p.inFolder(p.ls),
-	}
-}
-
 func (p *program) ls(c *cli.Context, w *workspace.Workspace) error {
 	list, err := w.List(c.Context)
 	if err != nil {
@@ -51,39 +40,12 @@ func (p *program) ls(c *cli.Context, w *workspace.Workspace) error {
 	})
 }
 
-func (p *program) tagCommand() *cli.Command {
-	return &cli.Command{
-		Name: "tag", Usage: "add a name to an artifact in the store", ArgsUsage: "REF NEWREF",
-		Description: "The tag may be the artifact's own version, or any name that is not a version. With --alias, the\n" +
-			"store records the artifact behind a name of your choice.",
-		Flags: []cli.Flag{
-			p.jsonFlag(), layoutFlag(), forceFlag(),
-			&cli.BoolFlag{Name: "alias", Usage: "allow NEWREF to have another name or version than the artifact, and record it"},
-		},
-		Action: p.inFolder(p.tag),
-	}
-}
-
 func (p *program) tag(c *cli.Context, w *workspace.Workspace) error {
 	ref, name := c.Args().Get(0), c.Args().Get(1)
 	if err := w.Tag(c.Context, ref, name, workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")}); err != nil || !p.json {
 		return err
 	}
 	return p.printJSON(map[string]string{"ref": name, "from": ref})
-}
-
-// forceFlag allows overwriting a version.
-func forceFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "force", Usage: "overwrite an existing version that has a different digest"}
-}
-
-func (p *program) rmCommand() *cli.Command {
-	return &cli.Command{
-		Name: "rm", Aliases: []string{"remove"}, Usage: "remove names from the store; mm gc frees the bytes", ArgsUsage: "REF…",
-		Description: "With a build, the names of its targets are removed, too: NAME:VERSION-TARGET. While mm registry\n" +
-			"serve publishes the store, its clients lose the name, too; mm warns about it.",
-		Flags: []cli.Flag{p.jsonFlag(), layoutFlag()}, Action: p.inFolder(p.remove),
-	}
 }
 
 func (p *program) remove(c *cli.Context, w *workspace.Workspace) error {
@@ -97,22 +59,12 @@ func (p *program) remove(c *cli.Context, w *workspace.Workspace) error {
 	return p.printJSON(map[string][]string{"removed": removed})
 }
 
-func (p *program) gcCommand() *cli.Command {
-	return &cli.Command{
-		Name: "gc", Usage: "remove unreferenced data from the store",
-		Flags: []cli.Flag{
-			p.jsonFlag(), layoutFlag(),
-			&cli.BoolFlag{Name: "dry-run", Usage: "only show what would be removed"},
-			&cli.DurationFlag{Name: "grace", Value: 24 * time.Hour, Usage: "keep data younger than this, for commands that are still running"},
-		},
-		Action: func(c *cli.Context) error {
-			opt := registry.GCOptions{DryRun: c.Bool("dry-run"), Grace: c.Duration("grace")}
-			if opt.Grace == 0 {
-				opt.Grace = -1 // zero means the default
-			}
-			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.gc(c.Context, w, opt) })
-		},
+func (p *program) gcAction(c *cli.Context) error {
+	opt := registry.GCOptions{DryRun: c.Bool("dry-run"), Grace: c.Duration("grace")}
+	if opt.Grace == 0 {
+		opt.Grace = -1 // zero means the default
 	}
+	return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.gc(c.Context, w, opt) })
 }
 
 func (p *program) gc(ctx context.Context, w *workspace.Workspace, opt registry.GCOptions) error {
@@ -181,19 +133,9 @@ func (c *collected) clear(features, sequences string, dry bool) error {
 	return err
 }
 
-func (p *program) fsckCommand() *cli.Command {
-	return &cli.Command{
-		Name: "fsck", Usage: "verify every byte of the store and of the installed engines",
-		Flags: []cli.Flag{
-			p.jsonFlag(), layoutFlag(),
-			&cli.BoolFlag{Name: "quick", Usage: "check only presence and sizes"},
-			&cli.BoolFlag{Name: "repair", Usage: "remove damaged blobs, so that they can be pulled again; write a damaged index.json anew"},
-		},
-		Action: func(c *cli.Context) error {
-			opt := registry.FsckOptions{Quick: c.Bool("quick"), Repair: c.Bool("repair")}
-			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.fsck(c.Context, w, opt) })
-		},
-	}
+func (p *program) fsckAction(c *cli.Context) error {
+	opt := registry.FsckOptions{Quick: c.Bool("quick"), Repair: c.Bool("repair")}
+	return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.fsck(c.Context, w, opt) })
 }
 
 func (p *program) fsck(ctx context.Context, w *workspace.Workspace, opt registry.FsckOptions) error {

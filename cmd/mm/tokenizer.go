@@ -13,38 +13,6 @@ import (
 	"mm-abi.org/mm/train"
 )
 
-func (p *program) tokenizerCommand() *cli.Command {
-	use := &cli.StringFlag{Name: "tokenizer", Aliases: []string{"t"}, Usage: "tokenizer `FILE`: GGUF, tokenizer.json or phi-auto's JSON", Required: true}
-	return &cli.Command{
-		Name: "tokenizer", Usage: "train and test tokenizers",
-		Subcommands: []*cli.Command{
-			{
-				Name: "train", Usage: "train a byte-level BPE tokenizer on text files", ArgsUsage: "FILE…",
-				Flags: []cli.Flag{
-					p.jsonFlag(),
-					&cli.IntFlag{Name: "vocab", Value: 1024, Usage: "number of tokens, including special tokens and the 256 bytes"},
-					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "GGUF `FILE` to write", Required: true},
-					&cli.StringFlag{Name: "pre", Value: "gpt-2", Usage: "pre-tokenizer; mm-none does not split text into words"},
-					&cli.StringFlag{Name: "separator", Value: "<|endoftext|>", Usage: "separator of documents"},
-					&cli.BoolFlag{Name: "plain", Usage: "omit MM-ABI's special tokens"},
-				},
-				Action: p.tokenizerTrain,
-			},
-			{
-				Name: "encode", Usage: "print the tokens of a text", ArgsUsage: "[TEXT…]",
-				Flags:  []cli.Flag{p.jsonFlag(), use, &cli.BoolFlag{Name: "special", Usage: "parse special tokens in the text"}},
-				Action: p.tokenizerEncode,
-			},
-			{
-				Name: "fertility", Usage: "measure tokens per word, character and byte of texts, by language", ArgsUsage: "FILE…",
-				Description: "FILE is plain text, or XML such as the UDHR's. Further columns compare with the base language: tokens per\nword, and total tokens, which compares translations regardless of how their scripts delimit words.",
-				Flags:       []cli.Flag{p.jsonFlag(), use, &cli.StringFlag{Name: "base", Value: "eng", Usage: "`LANGUAGE` of the file to compare the others with"}},
-				Action:      p.tokenizerFertility,
-			},
-		},
-	}
-}
-
 func (p *program) tokenizerTrain(c *cli.Context) error {
 	text, err := p.readText(c.Args().Slice())
 	if err != nil {

@@ -40,11 +40,6 @@ func toolOptions(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
-// allowFlag grants permissions to skills.
-func (p *program) allowFlag() cli.Flag {
-	return &cli.GenericFlag{Name: "allow", Usage: "grant a skill a permission, `SKILL=PERMISSION`: read:DIR, env:NAME, network:HOST, clock or random (repeatable)", Value: &granting{&p.skills.Grants}}
-}
-
 // granting is the flag --allow.
 type granting struct{ list *[]modules.Grant }
 

@@ -14,36 +14,6 @@ import (
 // trackingVariable names the server, as for MLflow's own client.
 const trackingVariable = "MLFLOW_TRACKING_URI"
 
-func (p *program) trackCommand() *cli.Command {
-	server := &cli.StringFlag{Name: "server", Usage: "`URL` of the server of MLflow (default: " + trackingVariable + ")"}
-	return &cli.Command{
-		Name: "track", Usage: "send runs and builds to a server of MLflow",
-		Subcommands: []*cli.Command{
-			{
-				Name: "sync", Usage: "send runs of mm train", ArgsUsage: "DIR…",
-				Description: "DIR is the folder of a run, which is the queue: it is sent once, however often and whenever this runs,\n" +
-					"also while the run continues. The environment has the credentials: MLFLOW_TRACKING_TOKEN, or\n" +
-					"MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.",
-				Flags:  []cli.Flag{p.jsonFlag(), server, &cli.StringFlag{Name: "experiment", Value: "mm", Usage: "`NAME` of the experiment"}},
-				Action: p.trackSync,
-			},
-			{
-				Name: "export", Usage: "write runs as offline runs of W&B or as events of OpenLineage", ArgsUsage: "DIR…",
-				Description: "Nothing is sent: wandb sync reads the folder of a run, a client of OpenLineage the lines. The same run has\n" +
-					"the same file, and a longer one replaces it.",
-				Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "format", Required: true, Usage: "wandb or openlineage"},
-					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Required: true, Usage: "`FOLDER` of the files"}},
-				Action: p.trackExport,
-			},
-			{
-				Name: "register", Usage: "register a pushed build as a version of a model", ArgsUsage: "NAME HOST/REPOSITORY@sha256:DIGEST",
-				Flags:  []cli.Flag{p.jsonFlag(), server, &cli.StringFlag{Name: "alias", Usage: "`ALIAS` of the version, such as prod"}, &cli.StringFlag{Name: "run", Usage: "`ID` of the run at the server"}},
-				Action: p.trackRegister,
-			},
-		},
-	}
-}
-
 // trackingServer returns the server of a flag or of the environment.
 func trackingServer(flag string) (*track.Server, error) {
 	address := cmp.Or(flag, os.Getenv(trackingVariable))

@@ -24,28 +24,6 @@ import (
 	"mm-abi.org/mm/train/preference"
 )
 
-func (p *program) trainCommand() *cli.Command {
-	return &cli.Command{
-		Name: "train", Usage: "train a small language model", ArgsUsage: "CONFIG.yaml",
-		Description: "Writes DIR/last.safetensors, DIR/best.safetensors, and DIR/metrics.jsonl with an event per line.\n" +
-			"Training is deterministic: equal configurations and data give bit-identical curves on any number\n" +
-			"of threads and across interruptions. --resume continues from last.safetensors.",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "folder `DIR` of checkpoints and metrics (default: runs/NAME next to the configuration)"},
-			&cli.BoolFlag{Name: "resume", Usage: "continue from the last checkpoint"},
-			&cli.IntFlag{Name: "threads", Usage: "number of threads (default: the configuration's, or all CPUs)"},
-			&cli.IntFlag{Name: "steps", Usage: "stop at this step, overriding the configuration"},
-			&cli.DurationFlag{Name: "time", Usage: "stop after this training time, overriding the configuration"},
-			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves to `FILE.svg`"},
-			&cli.StringFlag{Name: "sample", Usage: "continue this text after training"},
-			&cli.StringFlag{Name: "checkpoints", Usage: "copy each checkpoint to `ADDRESS`, such as s3://BUCKET/PREFIX; --resume continues from there"},
-		},
-		Action:      p.train,
-		Subcommands: []*cli.Command{p.trainExportCommand()},
-	}
-}
-
 func (p *program) train(c *cli.Context) error {
 	file := c.Args().First()
 	opt := trainingOptions{

@@ -12,21 +12,8 @@ import (
 	"mm-abi.org/mm/train/torch"
 )
 
-// trainExportCommand writes a run for other trainers.
-func (p *program) trainExportCommand() *cli.Command {
-	return &cli.Command{
-		Name: "export", Usage: "write a run for another trainer",
-		Subcommands: []*cli.Command{{
-			Name: "torch", Usage: "write a run as a PyTorch project", ArgsUsage: "CONFIG.yaml",
-			Description: "Writes train.py for torchrun (FSDP2, DDP, one process), the recipe, the initial weights, and the tokens\n" +
-				"with the order of their windows: the losses agree with those of mm train within rounding.\n" +
-				"mm module pack reads its checkpoints.",
-			Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "out", Aliases: []string{"o"}, Required: true, Usage: "folder `DIR` of the project"}},
-			Action: func(c *cli.Context) error {
-				return p.exportTorch(c.Args().First(), c.String("out"))
-			},
-		}},
-	}
+func (p *program) trainExportTorchAction(c *cli.Context) error {
+	return p.exportTorch(c.Args().First(), c.String("out"))
 }
 
 func (p *program) exportTorch(file, out string) error {

@@ -25,14 +25,6 @@ import (
 // transcriptFormats are the values of --format of mm run.
 var transcriptFormats = []string{"text", "json", "srt", "vtt"}
 
-// transcriptFlags control an encoder-decoder.
-func transcriptFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "task", Usage: "an encoder-decoder such as Whisper: transcribe or translate, to English (default: transcribe)"},
-		&cli.StringFlag{Name: "format", Usage: "an encoder-decoder: text, json with the times of segments, srt or vtt", Value: "text"},
-	}
-}
-
 // transcript holds the options of an encoder-decoder.
 type transcript struct {
 	req    encdec.Request

@@ -15,47 +15,22 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-func (p *program) trustCommand() *cli.Command {
-	file := &cli.StringFlag{Name: "trust", Usage: "trust `FILE` (default: trust.yaml in MM_HOME)"}
-	return &cli.Command{
-		Name: "trust", Usage: "manage which keys may sign which repositories",
-		Subcommands: []*cli.Command{
-			{
-				Name: "add", Usage: "trust a public key for repositories", ArgsUsage: "KEYFILE",
-				Flags: []cli.Flag{
-					file, p.jsonFlag(),
-					&cli.StringFlag{Name: "name", Usage: "name of the key (default: the file name)"},
-					&cli.StringSliceFlag{Name: "match", Usage: "repository `PATTERN`, such as registry.example/team/** (default: **)"},
-					&cli.StringFlag{Name: "not-after", Usage: "last day on which signatures are accepted, YYYY-MM-DD"},
-				},
-				Action: func(c *cli.Context) error {
-					return p.trustAdd(c.Context, trustAdd{
-						file: c.String("trust"), key: c.Args().First(), name: c.String("name"), match: c.StringSlice("match"), notAfter: c.String("not-after"),
-					})
-				},
-			},
-			{
-				Name: "rm", Usage: "stop trusting a key or an identity", ArgsUsage: "NAME", Flags: []cli.Flag{file, p.jsonFlag()},
-				Action: func(c *cli.Context) error {
-					return p.trustRemove(c.Context, c.String("trust"), c.Args().First())
-				},
-			},
-			{
-				Name: "ls", Usage: "show the rules and keys", Flags: []cli.Flag{file, p.jsonFlag()},
-				Action: func(c *cli.Context) error {
-					return p.trustList(c.String("trust"))
-				},
-			},
-			{
-				Name: "accept", Usage: "accept a project's trust file in its current state", ArgsUsage: "FILE",
-				Description: "A trust file named in mm.yaml can only restrict your own trust file. Once accepted, it replaces\nyours for its project, until the file, or a key or trusted root in it, changes.",
-				Flags:       []cli.Flag{p.jsonFlag()},
-				Action: func(c *cli.Context) error {
-					return p.trustAccept(c.Context, c.Args().First())
-				},
-			},
-		},
-	}
+func (p *program) trustAddAction(c *cli.Context) error {
+	return p.trustAdd(c.Context, trustAdd{
+		file: c.String("trust"), key: c.Args().First(), name: c.String("name"), match: c.StringSlice("match"), notAfter: c.String("not-after"),
+	})
+}
+
+func (p *program) trustRmAction(c *cli.Context) error {
+	return p.trustRemove(c.Context, c.String("trust"), c.Args().First())
+}
+
+func (p *program) trustLsAction(c *cli.Context) error {
+	return p.trustList(c.String("trust"))
+}
+
+func (p *program) trustAcceptAction(c *cli.Context) error {
+	return p.trustAccept(c.Context, c.Args().First())
 }
 
 // trustAdd holds the options of mm trust add.

@@ -12,33 +12,13 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) validateCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "validate",
-		Usage:     "check module.yaml files, graphs and locks against MM-ABI",
-		ArgsUsage: "[PATH…]",
-		Description: "PATH is a document or a folder; the default is the current folder. Graphs are checked against\n" +
-			"the modules that mm lock would choose offline: among the paths, in the module folders and\n" +
-			"layouts of mm.yaml, and in the store. All faults are reported, not only the first.",
-		Flags: []cli.Flag{
-			p.jsonFlag(),
-			&cli.StringFlag{Name: "format", Usage: "text, json or github (annotations in CI)", Value: "text"},
-			&cli.BoolFlag{Name: "files", Usage: "also check that the files of each module exist and match their digests"},
-			&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
-		},
-		Action: func(c *cli.Context) error {
-			paths := c.Args().Slice()
-			if len(paths) == 0 {
-				paths = []string{"."}
-			}
-			opt := validation{format: c.String("format"), strict: c.Bool("strict"), files: c.Bool("files")}
-			return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.validate(c.Context, w, paths, opt) })
-		},
+func (p *program) validateAction(c *cli.Context) error {
+	paths := c.Args().Slice()
+	if len(paths) == 0 {
+		paths = []string{"."}
 	}
-}
-
-func (p *program) jsonFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: &p.json}
+	opt := validation{format: c.String("format"), strict: c.Bool("strict"), files: c.Bool("files")}
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.validate(c.Context, w, paths, opt) })
 }
 
 // validation holds the options of mm validate.

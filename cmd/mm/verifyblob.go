@@ -12,17 +12,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// blobFlags are the flags of signatures over single files, named as those of cosign.
-func blobFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "bundle", Usage: "verify the file, or the content sha256:HEX, by the Sigstore bundle `FILE`, offline"},
-		&cli.StringFlag{Name: "trusted-root", Usage: "with --bundle: trusted_root.json `FILE`"},
-		&cli.StringFlag{Name: "certificate-identity", Usage: "with --bundle or --ca-roots: `SUBJECT` of the certificate"},
-		&cli.StringFlag{Name: "certificate-identity-regexp", Usage: "with --bundle: `PATTERN` from ^ to $ for the subject"},
-		&cli.StringFlag{Name: "certificate-oidc-issuer", Usage: "with --bundle: `URL` of the identity's issuer"},
-	}
-}
-
 // blobVerified is the output of mm verify --bundle.
 type blobVerified struct {
 	Bundle    string      `json:"bundle"`
@@ -49,8 +38,8 @@ func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
 		return opt, usageError{errors.New("--ca-roots and --key exclude each other")}
 	}
 	if opt.Bundle == "" {
-		for _, f := range blobFlags()[1:] {
-			if name := f.Names()[0]; c.IsSet(name) && (name != "certificate-identity" || !roots) {
+		for _, name := range []string{"trusted-root", "certificate-identity", "certificate-identity-regexp", "certificate-oidc-issuer"} {
+			if c.IsSet(name) && (name != "certificate-identity" || !roots) {
 				return opt, usageError{fmt.Errorf("--%s requires --bundle", name)}
 			}
 		}

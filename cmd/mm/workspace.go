@@ -11,56 +11,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// layoutFlag selects an OCI layout instead of the store.
-func layoutFlag() cli.Flag {
-	return &cli.StringFlag{Name: "layout", Usage: "use the OCI layout at `DIR` instead of the store"}
-}
-
-// trustFlags select the trusted keys.
-func trustFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "trust", Usage: "use only the trust `FILE` (default: trust.yaml in MM_HOME, restricted by that of mm.yaml)"},
-		&cli.StringSliceFlag{Name: "key", Usage: "trust only the public key `FILE` for this command"},
-	}
-}
-
-// skipFlag allows unverified artifacts.
-func skipFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "insecure-skip-verify", Usage: "use an unsigned or untrusted artifact (warned and audited); digests are still checked"}
-}
-
-// claimFlags are the flags of commands that use an artifact.
-func claimFlags() []cli.Flag { return append(trustFlags(), skipFlag()) }
-
-// expectFlag allows a repository with another name.
-func expectFlag() cli.Flag {
-	return &cli.StringFlag{Name: "expect", Usage: "the repository is a mirror of `NAME`: expect artifacts of that name"}
-}
-
-// remoteFlags configure the connection to a registry.
-func remoteFlags() []cli.Flag {
-	return []cli.Flag{
-		plainHTTPFlag(),
-		&cli.BoolFlag{Name: "tls", Usage: "use TLS for registries on this machine, too"},
-		&cli.StringFlag{Name: "ca-file", Usage: "also trust the certificate authorities in `FILE` (PEM)"},
-		&cli.DurationFlag{Name: "timeout", Usage: "stop after `TIME`, such as 10m", DefaultText: "none, while data is transferred"},
-		&cli.IntFlag{Name: "parallel", Usage: "maximum number of concurrent blob transfers", DefaultText: "4"},
-	}
-}
-
-func plainHTTPFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "plain-http", Usage: "use HTTP without TLS for `HOST[:PORT]` (not needed on loopback)"}
-}
-
-// resolveFlags control the lookup of references and the lock.
-func resolveFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "locked", Usage: "fail if the lock file is out of date"},
-		&cli.BoolFlag{Name: "offline", Usage: "do not use the network"},
-		plainHTTPFlag(),
-	}
-}
-
 // workspaceOptions reads the flags above, as far as a command has them. mm.yaml is
 // searched for from anchor.
 func workspaceOptions(c *cli.Context, anchor string) workspace.Options {
@@ -118,5 +68,12 @@ func (p *program) atHome(do workspaceAction) cli.ActionFunc {
 func (p *program) inFolder(do workspaceAction) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return do(c, w) })
+	}
+}
+
+// atRegistry runs an action with the connection to a registry.
+func (p *program) atRegistry(do workspaceAction) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		return invalidReference(p.inWorkspace(remoteOptions(c, "."), func(w *workspace.Workspace) error { return do(c, w) }))
 	}
 }
