@@ -73,9 +73,10 @@ clients:
 	@scripts/clients.sh $(MODEL)
 
 # A full queue of mm serve with clients that leave: make soak-serve [MINUTES=3] [MODEL=FILE.gguf]
+# [SERVE="--kv-memory 40M"] passes flags to mm serve
 soak-serve:
 	$(GO) build -o bin/mm ./cmd/mm
-	python3 scripts/soak.py bin/mm $(or $(MODEL),catalog/core-llm) $(or $(MINUTES),3)
+	python3 scripts/soak.py bin/mm $(or $(MODEL),catalog/core-llm) $(or $(MINUTES),3) $(SERVE)
 
 # Sessions of a model with limited memory in random orders, each against its text alone:
 # make stress [SEEDS=100]

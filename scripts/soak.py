@@ -1,8 +1,10 @@
 """Keeps the queue of an mm serve full, with clients that leave, and checks what remains.
 
-  soak.py MM MODEL MINUTES
+  soak.py MM MODEL MINUTES [FLAG…]
 
-Every complete greedy answer must equal the text of its prompt alone; memory, threads and open
+Further FLAGs are those of mm serve, such as --kv-memory 40M, which makes answers wait and be
+computed again. Requests are short and long texts that begin alike, plain, streamed, several
+choices, and JSON of a schema. Every complete greedy answer must equal the text of its prompt alone; memory, threads and open
 files of the server must be flat; nothing may run at the end.
 """
 
@@ -16,10 +18,14 @@ import tempfile
 import threading
 import time
 
-MM, MODEL, MINUTES = sys.argv[1], sys.argv[2], float(sys.argv[3])
+MM, MODEL, MINUTES, FLAGS = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4:]
 CLIENTS, PARALLEL, QUEUE, TOKENS = 32, 4, 16, 48
 PROMPTS = ["Once upon a time", "The little dog", "One day, a girl", "What is 12 plus 7?", "A big red ball", "Tom and Mia", "In the garden", "The sun"]
 PROMPTS += [f"{p} number {i}" for p in PROMPTS for i in range(3)]
+PROMPTS += [f"{p} sat in the garden. " * n + "And then?" for p in PROMPTS[:4] for n in (20, 40, 41)]
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "animal", "schema": {
+    "type": "object", "required": ["name", "legs"], "additionalProperties": False,
+    "properties": {"name": {"enum": ["dog", "cat", "bird"]}, "legs": {"type": "integer", "minimum": 0, "maximum": 9}}}}}
 
 
 def body(prompt, **more):
@@ -30,7 +36,7 @@ class Server:
     def __init__(self):
         home = tempfile.mkdtemp()
         self.process = subprocess.Popen(
-            [MM, "serve", MODEL, "--addr", "127.0.0.1:0", "--json", "--quiet", "--parallel", str(PARALLEL), "--queue", str(QUEUE)],
+            [MM, "serve", MODEL, "--addr", "127.0.0.1:0", "--json", "--quiet", "--parallel", str(PARALLEL), "--queue", str(QUEUE), *FLAGS],
             stdout=subprocess.PIPE, env={**os.environ, "MM_HOME": home}, text=True)
         self.addr = json.loads(self.process.stdout.readline())["addr"]
         while self.get("/ready")[0] != 200:
@@ -67,7 +73,7 @@ def events(r):
 def one(server, rng, alone):
     """Sends a request and returns what it became."""
     prompt = rng.choice(PROMPTS)
-    kind = rng.choice(["plain", "stream", "stream", "choices", "leave", "leave", "hang up"])
+    kind = rng.choice(["plain", "stream", "stream", "choices", "schema", "leave", "leave", "hang up"])
     c = server.connect()
     try:
         if kind == "hang up":
@@ -78,7 +84,8 @@ def one(server, rng, alone):
             c.endheaders(ask_text.encode())
             time.sleep(rng.random() / 50)
             return kind
-        r = ask(c, body(prompt, **{"stream": kind in ("stream", "leave"), "n": 2 if kind == "choices" else 1}))
+        more = {"response_format": SCHEMA} if kind == "schema" else {}
+        r = ask(c, body(prompt, **{"stream": kind in ("stream", "leave"), "n": 2 if kind == "choices" else 1}, **more))
         if r.status == 429:
             r.read()
             time.sleep(0.05 * rng.random())
@@ -100,18 +107,30 @@ def one(server, rng, alone):
             texts = [text]
         else:
             texts = [one["message"]["content"] for one in json.load(r)["choices"]]
-        return kind if all(t == alone[prompt] for t in texts) else f"different: {prompt!r}: {texts!r}, alone {alone[prompt]!r}"
+        want = alone[prompt, kind == "schema"]
+        return kind if all(t == want for t in texts) else f"different: {prompt!r}: {texts!r}, alone {want!r}"
     finally:
         c.close()
 
 
 def main():
     server = Server()
+    try:
+        soak(server)
+    finally:
+        server.process.kill()
+
+
+def soak(server):
     alone = {}
     for prompt in PROMPTS:
-        c = server.connect()
-        alone[prompt] = json.load(ask(c, body(prompt)))["choices"][0]["message"]["content"]
-        c.close()
+        for schema in (False, True):
+            c = server.connect()
+            r = json.load(ask(c, body(prompt, **({"response_format": SCHEMA} if schema else {}))))
+            if "error" in r:
+                sys.exit(f"{prompt!r} alone: {r}")
+            alone[prompt, schema] = r["choices"][0]["message"]["content"]
+            c.close()
     idle = server.usage()
     counts, lock, end = {}, threading.Lock(), time.monotonic() + 60 * MINUTES
 
@@ -143,7 +162,7 @@ def main():
     server.process.terminate()
     code = server.process.wait(timeout=30)
 
-    known = {"plain", "stream", "choices", "leave", "hang up", "429"}
+    known = {"plain", "stream", "choices", "schema", "leave", "hang up", "429"}
     third = len(samples) // 3
     peak = [max(s[i] for s in samples[third:2 * third]) for i in range(3)]
     late = [max(s[i] for s in samples[2 * third:]) for i in range(3)]
