@@ -25,6 +25,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/onnx"
@@ -90,7 +91,7 @@ var seeded = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := testfiles.InMemory(m)
 	if dir, err := seeded(); err == nil {
 		os.RemoveAll(dir)
 	}

@@ -17,6 +17,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/registry/artifact"
 )
 
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(testfiles.InMemory(m))
 }
 
 // spawn starts a process of the role and returns its wait function.

@@ -210,7 +210,9 @@ func TestChannelJunk(t *testing.T) {
 			}
 		}
 		w.wants(c.name, find(), "")
-		n++
+		if c.name != "absent bundle" { // a download waits for a missing blob: the next document replaces it
+			n++
+		}
 	}
 	d, err := reg.store.Resolve(ctx, "team/p:channel-prod-000002")
 	if err != nil {

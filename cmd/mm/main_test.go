@@ -24,13 +24,19 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(inMemory{m}, map[string]func(){
 		"mm":        main,
 		"mm-native": playNative,
 		"mm-queue":  queueMain,
 		"mm-plain":  plainMain,
 	})
 }
+
+// inMemory runs the tests with temporary folders in memory.
+type inMemory struct{ *testing.M }
+
+// Run runs the tests.
+func (m inMemory) Run() int { return testfiles.InMemory(m.M) }
 
 // queueMain is the program mm-queue.
 func queueMain() {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -60,7 +61,7 @@ simulate:
 func TestMain(m *testing.M) {
 	dir := os.Getenv("MM_LAB_KILL_DIR")
 	if dir == "" {
-		os.Exit(m.Run())
+		os.Exit(testfiles.InMemory(m))
 	}
 	at, err := strconv.Atoi(os.Getenv("MM_LAB_KILL_AT"))
 	if err == nil {

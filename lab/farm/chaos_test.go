@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/lab/farm"
 	"mm-abi.org/mm/lab/farm/broker"
 )
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv("MM_FARM_WORKER") != "":
 		err = chaosWorker(ctx, os.Getenv("MM_FARM_WORKER"), os.Getenv("MM_FARM_SERVERS"))
 	default:
-		os.Exit(m.Run())
+		os.Exit(testfiles.InMemory(m))
 	}
 	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, err)

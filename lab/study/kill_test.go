@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/train"
 )
@@ -43,7 +44,7 @@ hypotheses:
 func TestMain(m *testing.M) {
 	dir := os.Getenv("MM_STUDY_KILL_DIR")
 	if dir == "" {
-		os.Exit(m.Run())
+		os.Exit(testfiles.InMemory(m))
 	}
 	at, err := strconv.Atoi(os.Getenv("MM_STUDY_KILL_AT"))
 	if err == nil {

@@ -26,6 +26,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/registrytest"
@@ -34,10 +35,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	remove := memoryTemp()
-	code := m.Run()
-	remove()
-	os.Exit(code)
+	os.Exit(testfiles.InMemory(m))
 }
 
 // openStore creates a store in a folder of the test.

@@ -22,6 +22,7 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
 
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 )
@@ -233,10 +234,7 @@ func TestManyClients(t *testing.T) {
 func TestMain(m *testing.M) {
 	dir := os.Getenv("MM_TEST_SERVE")
 	if dir == "" {
-		remove := memoryTemp()
-		code := m.Run()
-		remove()
-		os.Exit(code)
+		os.Exit(testfiles.InMemory(m))
 	}
 	if err := serveProcess(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package remote
-
-func memoryTemp() (remove func()) { return func() {} }

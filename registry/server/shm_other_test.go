@@ -1,5 +1,0 @@
-//go:build !linux
-
-package server
-
-func memoryTemp() (remove func()) { return func() {} }
