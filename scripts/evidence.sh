@@ -3,7 +3,7 @@
 # two registries, mm verifies what cosign attests and refuses a provenance without contents,
 # and promotions are refused where policies of cosign (rego, CUE) refuse the same statements.
 #
-#   scripts/evidence.sh     needs scripts/peers.sh (cosign, a registry) and python3
+#   scripts/evidence.sh     needs scripts/peers.sh (cosign, a registry) and python3; oras and syft are asked where they are installed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${BENCH_BIN:-$PWD/.bench/bin}
@@ -97,7 +97,45 @@ for port in 5077 5078; do
 		echo "cosign verifies mm's $type at $ref"
 	done
 	if verify vuln "$ref@$digest"; then echo "cosign verifies evidence that is not attached"; exit 1; fi
+	if [ -x "$bin/oras" ]; then
+		"$bin/oras" discover --plain-http --format json "$ref@$digest" >"$work/referrers.json"
+		python3 - "$work/referrers.json" "$ref" <<'PY'
+import json, sys
+found = sorted(r["annotations"]["dev.sigstore.bundle.predicateType"] for r in json.load(open(sys.argv[1]))["referrers"])
+want = ["https://cyclonedx.org/bom", "https://in-toto.io/attestation/test-result/v0.1", "https://sigstore.dev/cosign/sign/v1", "https://slsa.dev/provenance/v1", "https://spdx.dev/Document"]
+print("oras discovers", len(found), "of", len(want), "bundles at", sys.argv[2])
+sys.exit(found != want)
+PY
+	else
+		echo "skipped: oras ($ref): go install oras.land/oras/cmd/oras@v1.3.0 to $bin"
+	fi
 done
+if [ -x "$bin/syft" ]; then
+	export SYFT_CHECK_FOR_APP_UPDATE=false
+	"$bin/syft" convert "$work/bom.json" --quiet --output syft-json="$work/syft-cyclonedx.json"
+	"$bin/syft" convert "$work/spdx.json" --quiet --output syft-json="$work/syft-spdx.json"
+	"$mm" pull "oci:$work/dist:p-lite:0.1.0" --out "$work/files" >/dev/null 2>&1
+	"$bin/syft" scan "dir:$work/files" --quiet --output syft-json="$work/syft-files.json"
+	python3 - "$work" <<'PY'
+import json, pathlib, re, sys
+work = pathlib.Path(sys.argv[1])
+lock = open("builds/p-lite.lock.yaml").read()
+modules = dict(re.findall(r"^\s*-? ?name: (\S+)\s+version: (\S+)", lock, re.M))
+models = {c["name"] for c in json.load(open(work / "bom.json"))["components"] if c["type"] == "machine-learning-model"}
+for form, want in [("cyclonedx", {n: modules[n] for n in models}), ("spdx", modules)]:
+    found = {a["name"]: a["version"] for a in json.load(open(work / f"syft-{form}.json"))["artifacts"]}
+    missing = {n: v for n, v in want.items() if found.get(n) != v}
+    print("syft reads", len(want) - len(missing), "of", len(want), "modules of the bill in", form)
+    if missing or not want:
+        sys.exit(f"missing: {missing}")
+weights = {str(f.relative_to(work / "files")) for f in (work / "files").rglob("*.gguf")}
+found = {l["path"].lstrip("/") for a in json.load(open(work / "syft-files.json"))["artifacts"] for l in a["locations"]}
+print("syft finds", len(weights & found), "of", len(weights), "files of GGUF among those of the build")
+sys.exit(weights - found != set())
+PY
+else
+	echo "skipped: syft: go install github.com/anchore/syft/cmd/syft@v1.57.1 to $bin"
+fi
 cd "$work"
 ref=127.0.0.1:5077/team/p-lite
 echo '{"foo":1}' >foo.json
@@ -119,3 +157,6 @@ cd "$OLDPWD"
 PATH=$bin:$PATH ${GO:-go} test -count=1 -v -run 'TestScripts/gates$' ./cmd/mm >"$work/gates" 2>&1 || { tail -30 "$work/gates"; exit 1; }
 grep -q 'exec cosign verify-attestation .*--policy above.rego' "$work/gates" || { echo "the policies of cosign were not asked"; exit 1; }
 echo "mm's refusals of promotions agree with cosign's policies"
+PATH=$bin:$PATH ${GO:-go} test -count=1 -v -run 'TestScripts/provenance$' ./cmd/mm >"$work/provenance" 2>&1 || { tail -30 "$work/provenance"; exit 1; }
+grep -q 'exec cosign attest .*--predicate generator.json' "$work/provenance" || { echo "cosign attested no provenance"; exit 1; }
+echo "mm accepts provenances of GitHub, SLSA's generator and BuildKit by cosign, and refuses one about another digest"
