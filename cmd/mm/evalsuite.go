@@ -193,10 +193,16 @@ func (p *program) printSuite(results *suite.Results, outcomes []*suite.Outcome) 
 func figured(x float64) string { return fmt.Sprintf("%.4f", x) }
 
 func (p *program) evalCompareAction(c *cli.Context) error {
-	if c.Float64("margin") < 0 {
-		return usageError{fmt.Errorf("--margin %g: must not be negative", c.Float64("margin"))}
+	margin, relative := c.Float64("margin"), c.Float64("relative")
+	switch {
+	case !(margin >= 0):
+		return usageError{fmt.Errorf("--margin %g: must not be negative", margin)}
+	case c.IsSet("relative") && !(relative > 0 && relative < 1):
+		return usageError{fmt.Errorf("--relative %g: want a part between 0 and 1", relative)}
+	case c.IsSet("relative") && c.IsSet("margin"):
+		return usageError{errors.New("--margin and --relative exclude each other")}
 	}
-	return p.compareRuns(c.Args().Slice(), suite.CompareOptions{Margin: c.Float64("margin"), Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")})
+	return p.compareRuns(c.Args().Slice(), suite.CompareOptions{Margin: margin, Relative: relative, Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")})
 }
 
 func (p *program) compareRuns(paths []string, opt suite.CompareOptions) error {

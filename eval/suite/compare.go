@@ -46,22 +46,32 @@ type Compared struct {
 	Adjusted float64         `json:"p_holm"`
 	Test     string          `json:"test"`
 	Verdict  Verdict         `json:"verdict"`
+	Margin   float64         `json:"margin,omitempty"` // the loss that the gate accepts
 	Gate     Verdict         `json:"gate,omitempty"`   // of the margin: passed, failed or inconclusive
 	Needed   int             `json:"needed,omitempty"` // questions that would decide the gate
 
 	bound  metric.Interval // one-sided bounds of 95 %
 	higher bool
+	units  int // questions or clusters that a bootstrap draws from; 0: none
 }
+
+// minUnits is the number of questions or clusters below which a bootstrap decides nothing:
+// equal values of a few would have an interval of no width.
+const minUnits = 20
 
 // significant is the level of p values.
 const significant = 0.05
 
 // CompareOptions configures [Compare].
 type CompareOptions struct {
-	Margin float64  // the loss that the gate accepts; 0: no gate
-	Tasks  []string // nil: all common ones
-	Metric []string // nil: all
+	Margin   float64  // the loss that the gate accepts; 0: no gate
+	Relative float64  // the loss as a part of the first figure, instead of Margin
+	Tasks    []string // nil: all common ones
+	Metric   []string // nil: all
 }
+
+// gated reports whether the second run must not be worse by more than a margin.
+func (o CompareOptions) gated() bool { return o.Margin > 0 || o.Relative > 0 }
 
 // Run holds the samples of a run.
 type Run struct {
@@ -143,7 +153,7 @@ func Compare(a, b *Run, opt CompareOptions) ([]Compared, diag.List) {
 			if len(opt.Metric) > 0 && !slices.Contains(opt.Metric, key[0]) {
 				continue
 			}
-			out = append(out, pair(a, b, task, key[0], key[1]))
+			out = append(out, pair(a, b, task, key, opt))
 		}
 	}
 	if len(out) == 0 && !list.Failed() {
@@ -152,8 +162,8 @@ func Compare(a, b *Run, opt CompareOptions) ([]Compared, diag.List) {
 	if list.Failed() {
 		return nil, list
 	}
-	judge(out, opt.Margin)
-	return out, gate(out, opt.Margin)
+	judge(out, opt)
+	return out, gate(out, opt)
 }
 
 // Comparable reports whether two runs have a common figure of a task and asked the same
@@ -192,8 +202,9 @@ func columns(samples []Sample) (out [][2]string) {
 	return out
 }
 
-// pair compares a figure.
-func pair(a, b *Run, task, name, filter string) Compared {
+// pair compares a figure, a metric with a filter.
+func pair(a, b *Run, task string, column [2]string, opt CompareOptions) Compared {
+	name, filter := column[0], column[1]
 	value, higher, yes, ok := Value(name)
 	if !ok {
 		value, higher = metric.Mean, true
@@ -235,23 +246,43 @@ func pair(a, b *Run, task, name, filter string) Compared {
 	half := len(sum) / 2
 	c.First, c.Second = value(sum[:half], c.N), value(sum[half:], c.N)
 	c.Delta = c.Second - c.First
+	c.Margin = opt.Margin
+	if opt.Relative > 0 {
+		c.Margin = opt.Relative * math.Abs(c.First)
+	}
 	if yes && clusters == nil {
 		c.Test, c.P = "McNemar, exact", metric.McNemar(c.OnlyA, c.OnlyB)
 		c.Interval = metric.Tango(c.N, c.OnlyA, c.OnlyB, metric.Quantile95)
 		c.bound = metric.Tango(c.N, c.OnlyA, c.OnlyB, metric.QuantileGate)
 		return c
 	}
-	draws := metric.Draws(joined, clusters, func(sum []float64, n int) float64 { return value(sum[half:], n) - value(sum[:half], n) })
+	delta := func(sum []float64, n int) float64 { return value(sum[half:], n) - value(sum[:half], n) }
+	draws := metric.Draws(joined, clusters, delta)
 	c.Test, c.P = "paired bootstrap", metric.Beyond(draws)
 	if clusters != nil {
 		c.Test = "paired bootstrap of clusters"
 	}
+	c.units = c.N
+	if clusters != nil {
+		c.units = len(seen)
+	}
 	c.Interval, c.bound = metric.Percentiles(draws, 0.95), metric.Percentiles(draws, 0.90)
+	if opt.Relative > 0 { // the margin varies with the first figure
+		part := opt.Relative
+		if !c.higher {
+			part = -part
+		}
+		moved := metric.Draws(joined, clusters, func(sum []float64, n int) float64 {
+			first := math.Abs(value(sum[:half], n))
+			return delta(sum, n) + part*(first-math.Abs(c.First))
+		})
+		c.bound = metric.Percentiles(moved, 0.90)
+	}
 	return c
 }
 
 // judge sets the verdicts.
-func judge(all []Compared, margin float64) {
+func judge(all []Compared, opt CompareOptions) {
 	p := make([]float64, len(all))
 	for i, c := range all {
 		p[i] = c.P
@@ -263,9 +294,11 @@ func judge(all []Compared, margin float64) {
 		if !c.higher {
 			gain, low, high = -gain, -high, -low
 		}
-		wide := c.Interval
+		wide, few := c.Interval, c.units > 0 && c.units < minUnits
 		switch {
-		case margin > 0 && wide.Low > -margin && wide.High < margin:
+		case few:
+			c.Verdict = Inconclusive
+		case c.Margin > 0 && wide.Low > -c.Margin && wide.High < c.Margin:
 			c.Verdict = Equal
 		case adjusted < significant && gain > 0:
 			c.Verdict = Better
@@ -274,17 +307,17 @@ func judge(all []Compared, margin float64) {
 		default:
 			c.Verdict = Inconclusive
 		}
-		if margin <= 0 {
-			continue
-		}
 		switch {
-		case low > -margin:
+		case !opt.gated():
+		case few:
+			c.Gate, c.Needed = Inconclusive, minUnits*c.N/c.units
+		case low > -c.Margin:
 			c.Gate = Passed
-		case high < -margin:
+		case high < -c.Margin:
 			c.Gate = Failed
 		default:
 			c.Gate = Inconclusive
-			c.Needed = needed(*c, margin)
+			c.Needed = needed(*c, c.Margin)
 		}
 	}
 }
@@ -292,6 +325,9 @@ func judge(all []Compared, margin float64) {
 // needed returns the number of questions that would decide the gate, by the discordance
 // or the width of the interval of the questions asked.
 func needed(c Compared, margin float64) int {
+	if margin <= 0 {
+		return 0
+	}
 	if c.OnlyA+c.OnlyB > 0 {
 		return max(c.N+1, metric.Needed(float64(c.OnlyA+c.OnlyB)/float64(c.N), margin))
 	}
@@ -300,13 +336,18 @@ func needed(c Compared, margin float64) int {
 }
 
 // gate reports the figures that miss the margin.
-func gate(all []Compared, margin float64) (list diag.List) {
+func gate(all []Compared, opt CompareOptions) (list diag.List) {
 	for _, c := range all {
-		detail := fmt.Sprintf("%s %s,%s: %+.4f [%+.4f, %+.4f] on %d questions, margin %g", c.Task, c.Metric, c.Filter, c.Delta, c.Interval.Low, c.Interval.High, c.N, margin)
-		switch c.Gate {
-		case Failed:
+		detail := fmt.Sprintf("%s %s,%s: %+.4f [%+.4f, %+.4f] on %d questions, margin %.4g", c.Task, c.Metric, c.Filter, c.Delta, c.Interval.Low, c.Interval.High, c.N, c.Margin)
+		if opt.Relative > 0 {
+			detail += fmt.Sprintf(" (%g %% of %.4f)", 100*opt.Relative, c.First)
+		}
+		switch {
+		case c.Gate == Failed:
 			list.Add(diag.GateWorse, diag.Pos{}, detail, "")
-		case Inconclusive:
+		case c.Gate == Inconclusive && c.Needed == 0:
+			list.Add(diag.GateOpen, diag.Pos{}, detail, "no part of 0 is a margin: want --margin")
+		case c.Gate == Inconclusive:
 			list.Add(diag.GateOpen, diag.Pos{}, detail, fmt.Sprintf("about %d questions would decide it", c.Needed))
 		}
 	}

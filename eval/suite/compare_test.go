@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"mm-abi.org/mm/internal/diag"
@@ -77,6 +78,60 @@ func TestCompare(t *testing.T) {
 		if rows[0].Gate == Inconclusive && rows[0].Needed <= c.n {
 			t.Errorf("%s: %d questions needed of %d", name, rows[0].Needed, c.n)
 		}
+	}
+}
+
+// A margin relative to the first figure is its part, of figures that should rise and of
+// those that should fall. Too few units of a bootstrap, and a part of 0, decide nothing.
+func TestCompareRelative(t *testing.T) {
+	spare := func(step, limit int) func(int) bool {
+		return func(i int) bool { return i%10 != 0 && (i%step != 1 || i >= limit) }
+	}
+	all := func(int) bool { return true }
+	none := func(int) bool { return false }
+	half := func(i int) bool { return i%2 == 0 }
+	third := func(i int) bool { return i%2 == 0 && i%10 < 6 }
+	rate := "metric_list: [{metric: wer}]\n"
+	for name, c := range map[string]struct {
+		n        int
+		extra    string
+		a, b     func(int) bool
+		relative float64
+		margin   float64
+		gate     Verdict
+		detail   string
+	}{
+		"equal":           {400, "", spare(1, 0), spare(1, 0), 0.02, 0.018, Passed, ""},
+		"worse":           {400, "", spare(1, 0), spare(10, 400), 0.02, 0.018, Failed, "margin 0.018 (2 % of 0.9000)"},
+		"within":          {400, "", spare(1, 0), spare(10, 400), 0.2, 0.18, Passed, ""},
+		"few":             {40, "", spare(1, 0), spare(1, 0), 0.02, 0.018, Inconclusive, "on 40 questions"},
+		"of nothing":      {400, "", none, none, 0.02, 0, Inconclusive, "2 % of 0.0000"},
+		"drawn":           {400, rate, spare(1, 0), spare(1, 0), 0.02, 0.002, Passed, ""},
+		"drawn, worse":    {400, rate, spare(1, 0), spare(10, 400), 0.02, 0.002, Failed, "2 % of 0.1000"},
+		"drawn, within":   {400, rate, spare(1, 0), spare(10, 50), 0.5, 0.05, Passed, ""},
+		"drawn, enough":   {minUnits, rate, half, half, 0.02, 0.01, Passed, ""},
+		"drawn, varied":   {250, rate, half, third, 0.5, 0.25, Inconclusive, ""}, // of the margin as of the difference
+		"drawn, certain":  {400, rate, half, third, 0.5, 0.25, Passed, ""},
+		"better than 0":   {400, "", none, half, 0.02, 0, Passed, ""},
+		"drawn, too few":  {minUnits - 1, rate, all, all, 0.02, 0, Inconclusive, ""},
+		"drawn, all good": {400, rate, all, all, 0.02, 0, Inconclusive, "2 % of 0.0000"},
+	} {
+		rows, list := Compare(several(t, c.n, c.extra, c.a), several(t, c.n, c.extra, c.b), CompareOptions{Relative: c.relative})
+		if len(rows) != 1 || rows[0].Gate != c.gate || diff(rows[0].Margin, c.margin) {
+			t.Errorf("%s: got %+v, want gate %s, margin %g", name, rows, c.gate, c.margin)
+			continue
+		}
+		if (len(list) == 0) != (c.gate == Passed) || c.detail != "" && !strings.Contains(list.Err().Error(), c.detail) {
+			t.Errorf("%s: got %v, want %q", name, list, c.detail)
+		}
+	}
+	rows, list := Compare(several(t, minUnits-1, rate, spare(1, 0)), several(t, minUnits-1, rate, none), CompareOptions{Margin: 0.02})
+	if rows[0].Gate != Inconclusive || rows[0].Verdict != Inconclusive || rows[0].Needed != minUnits || len(list) != 1 || list[0].Code != diag.GateOpen {
+		t.Errorf("got %+v, %v", rows, list)
+	}
+	rows, _ = Compare(several(t, minUnits, rate, spare(1, 0)), several(t, minUnits, rate, none), CompareOptions{Margin: 0.02})
+	if rows[0].Gate != Failed || rows[0].Verdict != Worse {
+		t.Errorf("got %+v", rows)
 	}
 }
 
