@@ -2,7 +2,8 @@
 # Compares the engine with Hugging Face transformers: builds a Python with
 # torch and transformers, makes a small random model of every architecture
 # that docs/MODELS.md claims, turns each into GGUF as `mm module import hf`
-# does, and compares logits at every position and a greedy text.
+# does, and compares logits at every position and a greedy text; then runs each
+# folder and its module by the command line.
 #
 #   scripts/hf.sh [DIR]     DIR keeps the Python and the models (default: .native/hf)
 #
@@ -25,5 +26,6 @@ if ! [ -f "$dir/models/ready" ] || [ "$script" -nt "$dir/models/ready" ]; then
 fi
 status=0
 MM_HF_DIR=$dir/models ${GO:-go} test -count=1 -v -run 'Test(Restore)?Transformers' ./core/hf >"$dir/table" 2>&1 || status=$?
+MM_HF_DIR=$dir/models ${GO:-go} test -count=1 -v -run TestTextFolders ./cmd/mm >>"$dir/table" 2>&1 || status=$?
 grep -v '^=== ' "$dir/table"
 exit $status

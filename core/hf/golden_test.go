@@ -235,6 +235,21 @@ func TestGoldenRefused(t *testing.T) {
 		{"qwen35", "attn_output_gate", "false", "key attn_output_gate: got false, want true"},
 		{"qwen35", "linear_value_head_dim", "48", "shape mismatch for tensor model.layers.0.linear_attn.in_proj_qkv.weight"},
 		{"qwen35moe", "shared_expert_intermediate_size", "0", "bad shared expert feed forward length: got 0"},
+		{"glm4moe", "use_qk_norm", "false", "key use_qk_norm is false, but presence of tensor model.layers.0.self_attn.q_norm.weight is true"},
+		{"glm4moe", "scoring_func", `"softmax"`, `key scoring_func: got "softmax", want "sigmoid"`},
+		{"glm4moe", "n_shared_experts", "1025", "key n_shared_experts: got 1025, want at most 1024"}, // maxShared
+		{"glm4moe", "n_shared_experts", "1024", "shape mismatch for tensor model.layers.1.mlp.shared_experts"},
+		{"glm4moe", "topk_group", "5", "bad number of groups used: got 5"},
+		{"dots1", "moe_layer_freq", "2", "key moe_layer_freq: got 2, want 1"},
+		{"erniemoe", "moe_num_shared_experts", "1025", "key moe_num_shared_experts: got 1025, want at most 1024"}, // maxShared
+		{"erniemoe", "moe_num_shared_experts", "1024", "shape mismatch for tensor model.layers.1.mlp.shared_experts"},
+		{"erniemoe", "moe_layer_interval", "2", "key moe_layer_interval: got 2, want 1"},
+		{"erniemoe", "moe_layer_end_index", "2", "key moe_layer_end_index: got 2, want 3 or -1"},
+		{"erniemoe", "moe_norm_min", "0.5", "key moe_norm_min: got 0.5, want at most 1e-6"},
+		{"hunyuan-ntk", "use_cla", "true", "key use_cla: got true, want false"},
+		{"hunyuan-ntk", "rope_parameters", `{"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}`, `key rope_type: unsupported "dynamic"`},
+		{"minimax", "shared_intermediate_size", "64", "key shared_intermediate_size: got 64, want 0"},
+		{"minimax", "qk_norm_type", `"per_head"`, `key qk_norm_type: got "per_head", want "per_layer"`},
 		{"deepseek2", "first_k_dense_replace", "9", "bad number of layers without experts: got 9"},
 	} {
 		g := readGolden(t, filepath.Join("testdata", "golden", c.model+".json"))

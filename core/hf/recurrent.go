@@ -47,10 +47,7 @@ func mamba2Names() names {
 func graniteHybridNames() names {
 	n := graniteNames()
 	scanNames(n.of, "mamba.")
-	maps.Copy(n.of, map[string]string{
-		"ffn_gate_shexp": "shared_mlp.input_linear", "ffn_up_shexp": "shared_mlp.input_linear", "ffn_down_shexp": "shared_mlp.output_linear",
-	})
-	n.halves["ffn_gate_shexp"], n.halves["ffn_up_shexp"] = half{}, half{second: true}
+	sharedHalves(n)
 	return n
 }
 

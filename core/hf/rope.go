@@ -12,7 +12,7 @@ func (r *shapeReader) rope() {
 	s := &r.s
 	base := r.float("rope_theta", r.float("rotary_emb_base", r.base()))
 	part := r.float("partial_rotary_factor", r.float("rotary_pct", r.part()))
-	local := r.float("rope_local_base_freq", 10000)
+	local := r.float("rope_local_base_freq", r.localBase())
 	o := r.object("rope_parameters")
 	if o == nil {
 		o = r.object("rope_scaling")
@@ -40,9 +40,17 @@ func (r *shapeReader) rope() {
 	r.sections(o)
 	r.stretch(o)
 	r.take(o, "rope_parameters.")
-	if s.Arch == "gemma3" {
+	if s.Arch == "gemma3" || s.Arch == "olmo2" && r.has("sliding_window") {
 		s.Local = &arch.Rope{Dims: s.Rope.Dims, Base: float32(local), Halves: true, OriginalContext: s.Rope.OriginalContext, ExtFactor: -1}
 	}
+}
+
+// localBase is the default of layers with a window.
+func (r *shapeReader) localBase() float64 {
+	if r.s.Arch == "olmo2" {
+		return 5e5
+	}
+	return 10000
 }
 
 // base and part are the defaults of transformers' classes.
@@ -52,8 +60,12 @@ func (r *shapeReader) base() float64 {
 		return 150000
 	case r.s.Arch == "gemma3", r.s.Arch == "qwen2vl", r.s.Arch == "qwen3moe", r.s.Arch == "mistral3", r.s.Arch == "llama" && r.s.Experts > 0:
 		return 1e6
-	case r.s.Arch == "qwen3vl", r.s.Arch == "ernie4_5":
+	case r.s.Arch == "qwen3vl", r.s.Arch == "ernie4_5", r.s.Arch == "ernie4_5-moe", r.s.Arch == "olmo2" && r.has("sliding_window"):
 		return 5e5
+	case r.s.Arch == "minimax-m2":
+		return 5e6
+	case r.family.pairs:
+		return 1e5
 	case r.s.Arch == "lfm2", r.s.Arch == "lfm2moe":
 		return 1e6
 	case r.s.Arch == "smollm3":
@@ -66,8 +78,12 @@ func (r *shapeReader) part() float64 {
 	switch r.s.Arch {
 	case "stablelm", "gptneox", "qwen3next", "qwen35", "qwen35moe":
 		return 0.25
-	case "phi2", "glm4":
+	case "phi2", "glm4", "chatglm", "glm4moe", "nemotron":
 		return 0.5
+	case "minimax-m2":
+		if dims := r.countOr("rotary_dim", 0); dims > 0 && r.s.HeadDim > 0 {
+			return float64(dims) / float64(r.s.HeadDim)
+		}
 	}
 	return 1
 }
@@ -115,6 +131,9 @@ func (r *shapeReader) stretch(o *config) {
 	factor := o.float("factor", 0)
 	if (kind == "linear" || kind == "yarn" || kind == "llama3") && !(factor >= 1) {
 		r.fail("rotary embedding %s: bad factor %v", kind, factor)
+		return
+	}
+	if kind == "dynamic" && r.ntk(o) {
 		return
 	}
 	switch kind {

@@ -20,6 +20,9 @@ type family struct {
 	plus  bool // gains of norms are stored minus 1
 	// further ignores layers after the last, which propose tokens.
 	further bool
+	// pairs is set if transformers rotates neighbors where the architecture's other
+	// classes rotate halves.
+	pairs bool
 }
 
 // families maps the names in config.json's architectures.
@@ -29,6 +32,8 @@ func families() map[string]family {
 	mixtral := map[string]string{"ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.%d.w1", "ffn_up_exps": "block_sparse_moe.experts.%d.w3", "ffn_down_exps": "block_sparse_moe.experts.%d.w2"}
 	glm := map[string]string{"post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm", "ffn_up": "mlp.gate_up_proj"}
 	phi := map[string]string{arch.OutputNorm: "model.final_layernorm", arch.OutputBias: "lm_head.bias", "attn_output": "self_attn.dense", "ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"}
+	seed := llamaNames(map[string]string{"post_attention_norm": "post_attention_layernorm"})
+	delete(seed.of, "ffn_norm")
 	post := map[string]string{"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm", "ffn_norm": "pre_feedforward_layernorm"}
 	return map[string]family{
 		"LlamaForCausalLM":            llama,
@@ -69,6 +74,22 @@ func families() map[string]family {
 		"Lfm2MoeForCausalLM":          {arch: "lfm2moe", names: lfm2MoeNames(), shape: (*shapeReader).lfm2moe, tied: true},
 		"Mamba2ForCausalLM":           {arch: "mamba2", names: mamba2Names(), shape: (*shapeReader).mamba2},
 		"GraniteMoeHybridForCausalLM": {arch: "granitehybrid", names: graniteHybridNames(), shape: (*shapeReader).granitehybrid},
+		"SeedOssForCausalLM":          {arch: "seed_oss", names: seed, shape: (*shapeReader).seedOss},
+		"Olmo3ForCausalLM":            {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo3},
+		"MinistralForCausalLM":        {arch: "llama", names: llama.names, shape: (*shapeReader).mistral},
+		"CwmForCausalLM":              {arch: "llama", names: llama.names, shape: (*shapeReader).mistral},
+		"HeliumForCausalLM":           {arch: "llama", names: llama.names, shape: (*shapeReader).llama, pairs: true},
+		"ArceeForCausalLM":            {arch: "arcee", names: llama.names, shape: (*shapeReader).arcee},
+		"NemotronForCausalLM":         {arch: "nemotron", names: llama.names, shape: (*shapeReader).nemotron, plus: true},
+		"GlmForCausalLM":              {arch: "chatglm", names: llamaNames(map[string]string{"ffn_up": "mlp.gate_up_proj"}), shape: (*shapeReader).llama},
+		"GPTBigCodeForCausalLM":       {arch: "starcoder", names: bigCodeNames(), shape: (*shapeReader).bigCode, tied: true},
+		"HunYuanDenseV1ForCausalLM":   {arch: "hunyuan-dense", names: hunyuanNames(moe), shape: (*shapeReader).hunyuan},
+		"HunYuanMoEV1ForCausalLM":     {arch: "hunyuan-moe", names: hunyuanNames(moe), shape: (*shapeReader).hunyuanMoe},
+		"Glm4MoeForCausalLM":          {arch: "glm4moe", names: glm4MoeNames(moe), shape: (*shapeReader).glm4moe, further: true},
+		"Dots1ForCausalLM":            {arch: "dots1", names: deepseekNames(moe), shape: (*shapeReader).dots1},
+		"Ernie4_5_MoeForCausalLM":     {arch: "ernie4_5-moe", names: ernieMoeNames(moe), shape: (*shapeReader).ernieMoe, tied: true, further: true},
+		"MiniMaxM2ForCausalLM":        {arch: "minimax-m2", names: minimaxNames(mixtral), shape: (*shapeReader).minimax, further: true},
+		"GraniteMoeSharedForCausalLM": {arch: "granitemoe", names: graniteSharedNames(), shape: (*shapeReader).graniteShared},
 		"GPT2LMHeadModel":             {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},
 		"GPTNeoXForCausalLM":          {arch: "gptneox", names: neoxNames(), shape: (*shapeReader).gptneox},
 	}

@@ -301,7 +301,7 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	if quant.Single(t.Name, len(t.Dims)) {
 		src.to = tensor.F32
 	}
-	if norm && b.family.plus && src.part != "ssm_norm" {
+	if norm && b.family.plus && !strings.HasSuffix(t.Name, ".bias") && src.part != "ssm_norm" {
 		src.plus = 1
 	}
 	src.logs = src.part == "ssm_a"
@@ -320,7 +320,7 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 				return ((at-s.KVHeads)*(per+2)+per+1)*s.HeadDim + d
 			}
 		}
-	case s.Reordered() && (src.part == "attn_q" || src.part == "attn_k"):
+	case s.Reordered() && !b.family.pairs && (src.part == "attn_q" || src.part == "attn_k"):
 		src.order = func(i int) int { // pairs of neighbors were halves
 			head, d := i/s.HeadDim, i%s.HeadDim
 			return head*s.HeadDim + d%2*(s.HeadDim/2) + d/2

@@ -74,6 +74,21 @@ func small(name string) Config {
 		if name == "qwen35moe" {
 			c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden = 6, 2, 32, 48
 		}
+	case "glm4moe", "dots1":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.ExpertSum, c.DenseLead = 8, 3, 32, 64, true, 1
+		c.ExpertSigmoid, c.ExpertScale = true, 2.5
+	case "ernie4_5-moe":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.DenseLead = 6, 2, 32, 48, 1
+	case "hunyuan-moe":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden = 6, 2, 64, 48
+	case "minimax-m2":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.ExpertSigmoid = 6, 2, 64, true
+	case "olmo2":
+		c.Local, c.Window, c.Windowed = &arch.Rope{Dims: 16, Base: c.Rope.Base, Halves: true, OriginalContext: c.Context, ExtFactor: -1}, 7, []bool{true, true, true, false}
+	case "starcoder":
+		c.Rope, c.KVHeads = Rope{}, 1
+	case "nemotron":
+		c.Rope.Dims = 8
 	case "mistral3":
 		c.Cooling, c.Rope.OriginalContext = 0.5, 100
 	case "phi2", "falcon":

@@ -112,8 +112,8 @@ func (w *work) cooling(t int) float32 {
 	return 1 + c.Cooling*float32(math.Log1p(float64(w.position(t)/max(c.Rope.OriginalContext, 1))))
 }
 
-// rotate normalizes heads, starting at first, if the model does so, and rotates
-// them by the position of row t.
+// rotate normalizes heads, starting at first, if the model does so, before or after
+// it rotates them by the position of row t.
 func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 	c := &w.m.cfg
 	normed := by.gain != nil && by.kind != arch.WholeHeadNorm
@@ -125,10 +125,9 @@ func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 	}
 	for ; len(x) > 0; x = x[c.HeadDim:] {
 		head := x[:c.HeadDim]
-		if normed {
+		if normed && !by.last {
 			one := by.of(first, c.HeadDim)
 			one.apply(head, head, c.Epsilon)
-			first++
 		}
 		switch {
 		case cos == nil:
@@ -137,6 +136,11 @@ func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 		default:
 			tensor.RopePairs(head[:2*len(cos)], cos, sin)
 		}
+		if normed && by.last {
+			one := by.of(first, c.HeadDim)
+			one.apply(head, head, c.Epsilon)
+		}
+		first++
 	}
 }
 

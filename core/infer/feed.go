@@ -101,6 +101,11 @@ func activation(dst, x []float32, act arch.Activation) {
 			x[i], dst[i] = v*k, 1/k
 		}
 		tensor.SiLUMul(dst, x, dst)
+	case arch.ReLU2: // So et al., arXiv 2109.08668
+		for i, v := range x {
+			v = max(v, 0)
+			dst[i] = v * v
+		}
 	default:
 		for i := range dst {
 			dst[i] = 1

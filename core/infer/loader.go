@@ -340,7 +340,7 @@ func (l *loader) norm(name string, n int, y arch.Style) norm {
 
 // headNorm loads the gains for queries or keys.
 func (l *loader) headNorm(name string, heads, dim int, y arch.Style) headNorm {
-	h := headNorm{norm: norm{mean: y.LayerNorm}, kind: y.HeadNorm}
+	h := headNorm{norm: norm{mean: y.LayerNorm}, kind: y.HeadNorm, last: y.Turned}
 	switch y.HeadNorm {
 	case arch.SharedNorm:
 		h.gain = l.vector(name, dim)

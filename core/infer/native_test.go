@@ -375,6 +375,8 @@ func rival(name string, widen func(*Config)) (Config, Memory) {
 		if name == "olmoe" {
 			cfg.KVHeads = cfg.Heads
 		}
+	case "dots1": // llama.cpp requires a key head for each query head
+		cfg.KVHeads = cfg.Heads
 	case "granitemoe": // nor the width of experts
 		cfg.ExpertHidden = cfg.Hidden
 	}

@@ -50,6 +50,7 @@ func layerNorm(dst, x, gain, bias []float32, epsilon float32) {
 type headNorm struct {
 	norm
 	kind arch.HeadNorm
+	last bool // after the rotation
 }
 
 // of returns the norm of one head.

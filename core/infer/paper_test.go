@@ -3,6 +3,7 @@ package infer
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"mm-abi.org/mm/core/gguf/arch"
@@ -63,6 +64,8 @@ func (p paper) act(x float64) float64 {
 	switch p.c.Act() {
 	case arch.GELU:
 		return x * 0.5 * (1 + math.Erf(x/math.Sqrt2))
+	case arch.ReLU2:
+		return max(x, 0) * max(x, 0)
 	case arch.GELUTanh:
 		return x * 0.5 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}
@@ -117,6 +120,11 @@ func (p paper) heads(block string, layer, pos int, x []float64, part string, n, 
 	}
 	for h := range n {
 		head := out[h*d : (h+1)*d]
+		if p.y.Turned {
+			p.rotate(head, layer, pos)
+			copy(head, p.norm(head, name+"_norm", 0))
+			continue
+		}
 		switch p.y.HeadNorm {
 		case arch.SharedNorm:
 			copy(head, p.norm(head, name+"_norm", 0))
@@ -148,7 +156,7 @@ func (p paper) feed(block string, x []float64) []float64 {
 	}
 	f := p.c.Hidden
 	switch {
-	case p.c.Experts > 0:
+	case p.get(block+"ffn_gate_inp.weight") != nil:
 		return p.mixture(block, x, join)
 	case !p.y.Gated:
 		return p.product(block+"ffn_down", join(p.product(block+"ffn_up", x, 0, f), nil), 0, p.c.Width)
@@ -163,11 +171,21 @@ func (p paper) mixture(block string, x []float64, join func(a, b []float64) []fl
 	var all, chosen float64
 	for e := range weight {
 		weight[e] = math.Exp(weight[e])
+		if p.c.ExpertSigmoid {
+			weight[e] /= 1 + weight[e]
+		}
 		all += weight[e]
 	}
+	score := slices.Clone(weight)
+	for e, bias := range p.get(block + "exp_probs_b.bias") {
+		if !p.c.ExpertSigmoid {
+			score[e] /= all
+		}
+		score[e] += float64(bias)
+	}
 	better := func(e int) (n int) {
-		for _, v := range weight {
-			if v > weight[e] {
+		for _, v := range score {
+			if v > score[e] {
 				n++
 			}
 		}
@@ -178,8 +196,13 @@ func (p paper) mixture(block string, x []float64, join func(a, b []float64) []fl
 			chosen += v
 		}
 	}
-	if p.c.ExpertSum {
+	if p.c.ExpertSum && p.c.ExpertSigmoid {
+		chosen = 1
+	} else if p.c.ExpertSum {
 		chosen = all
+	}
+	if p.c.ExpertScale != 0 {
+		chosen /= float64(p.c.ExpertScale)
 	}
 	out, f := make([]float64, p.c.Width), p.c.ExpertHidden
 	for e, v := range weight {
@@ -294,7 +317,7 @@ func (p paper) logits(tokens []int32) []float64 {
 				second = b + "attn_norm"
 			}
 			post := b + "post_attention_norm"
-			if c.Arch == "gpt-oss" { // the name of the second norm there
+			if c.Arch == "gpt-oss" || c.Arch == "seed_oss" || c.Arch == "glm4moe" { // the name of the second norm there
 				second, post = post, ""
 			}
 			h := p.norm(x[t], second, 0)
@@ -327,7 +350,7 @@ func TestAgainstPaper(t *testing.T) {
 	for _, name := range arch.Known() {
 		for _, n := range []int{5, 300} {
 			cfg := small(name)
-			if cfg.Latent != nil || cfg.Mixer != nil || cfg.DenseLead > 0 {
+			if cfg.Latent != nil || cfg.Mixer != nil {
 				continue // core/hf compares these with transformers
 			}
 			if n == 5 && cfg.Window > 0 {

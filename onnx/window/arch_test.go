@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -77,6 +78,21 @@ func small(name string) arch.Shape {
 		if name == "qwen35moe" {
 			s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden = 6, 2, 32, 48
 		}
+	case "glm4moe", "dots1":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSum, s.DenseLead = 8, 3, 32, 64, true, 1
+		s.ExpertSigmoid, s.ExpertScale = true, 2.5
+	case "ernie4_5-moe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.DenseLead = 6, 2, 32, 48, 1
+	case "hunyuan-moe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden = 6, 2, 64, 48
+	case "minimax-m2":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.ExpertSigmoid = 6, 2, 64, true
+	case "olmo2":
+		s.Local, s.Window, s.Windowed = &arch.Rope{Dims: 16, Base: s.Rope.Base, Halves: true, OriginalContext: s.Context, ExtFactor: -1}, 7, []bool{true, true, true, false}
+	case "starcoder":
+		s.Rope, s.KVHeads = arch.Rope{}, 1
+	case "nemotron":
+		s.Rope.Dims = 8
 	case "mistral3":
 		s.Cooling = 0.5
 	case "phi2", "falcon":
@@ -239,12 +255,12 @@ func TestEveryArchitecture(t *testing.T) {
 			f := file(t, s, strings.Contains(name, "frequencies"), 3)
 			const positions = 24
 			if s.Experts > 0 && s.Mixer == nil {
-				if _, err := window.Layers(f, window.Options{Count: 1, Positions: positions}); !errors.Is(err, window.ErrUnsupported) || !strings.Contains(err.Error(), "6 experts") {
+				if _, err := window.Layers(f, window.Options{Count: 1, Positions: positions}); !errors.Is(err, window.ErrUnsupported) || !strings.Contains(err.Error(), fmt.Sprintf("%d experts", s.Experts)) {
 					t.Errorf("experts: %v", err)
 				}
 				return
 			}
-			refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms", "deepseek2": "latent attention"}[name]
+			refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms", "deepseek2": "latent attention", "arcee": "squares", "nemotron": "squares"}[name]
 			if s.Mixer != nil {
 				refused = "layers with a state"
 			}

@@ -75,16 +75,19 @@ func (w *writer) heads(at, x string, of side) (string, error) {
 	}
 	y = g.Add("Transpose", []string{g.Add("Reshape", []string{y, shape}, name+".split")}, name+".heads", onnx.IntList("perm", 0, 2, 1, 3))
 	switch {
-	case gain == nil:
+	case gain == nil || w.style.Turned:
 	case w.style.HeadNorm == arch.SharedNorm:
 		y = w.normalized(name+"_norm", y, gain, nil, s.HeadDim)
 	default:
 		y = w.normalized(name+"_norm", y, gain, nil, of.heads, 1, s.HeadDim)
 	}
-	if of.cos == "" {
-		return y, nil
+	if of.cos != "" {
+		y = w.rotated(name+".turned", y, of.cos, of.sin)
 	}
-	return w.rotated(name+".turned", y, of.cos, of.sin), nil
+	if gain != nil && w.style.Turned {
+		y = w.normalized(name+"_norm", y, gain, nil, s.HeadDim)
+	}
+	return y, nil
 }
 
 // gains reads the gains of the norm of queries or keys, in the order of their

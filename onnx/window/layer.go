@@ -21,6 +21,10 @@ func (w *writer) layer(i int, x string, last bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	second := at + "ffn_norm"
+	if !w.style.PostNorm && !w.holds(second+".weight") { // its name in some architectures
+		second = at + "post_attention_norm"
+	}
 	sum, err := w.join(x, attended, at+"post_attention_norm", at+"attended")
 	if err != nil {
 		return "", err
@@ -30,7 +34,7 @@ func (w *writer) layer(i int, x string, last bool) (string, error) {
 		in = x
 	}
 	if !w.s.Parallel || !w.style.SharedInput {
-		if normed, err = w.before(at+"ffn_norm", in); err != nil {
+		if normed, err = w.before(second, in); err != nil {
 			return "", err
 		}
 	}

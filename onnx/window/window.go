@@ -102,6 +102,9 @@ func read(f *gguf.File) (arch.Shape, error) {
 	if s.Cooling != 0 {
 		return s, fmt.Errorf("writing a window of %s: %w: queries that grow with their position", s.Arch, ErrUnsupported)
 	}
+	if s.Act() == arch.ReLU2 {
+		return s, fmt.Errorf("writing a window of %s: %w: activations that are squares, which exceed 16 bits", s.Arch, ErrUnsupported)
+	}
 	if _, two := f.Tensor(arch.Block(0) + "attn_norm_2.weight"); two {
 		return s, fmt.Errorf("writing a window of %s: %w: two norms of one residual", s.Arch, ErrUnsupported)
 	}

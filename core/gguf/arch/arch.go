@@ -233,7 +233,7 @@ func (s Shape) checkFactors() error {
 		}
 	}
 	if !s.activation().valid() {
-		return fmt.Errorf("unsupported activation %q, want silu, clamped_silu, gelu or its tanh forms", s.Activation)
+		return fmt.Errorf("unsupported activation %q, want silu, clamped_silu, relu2, gelu or its tanh forms", s.Activation)
 	}
 	return nil
 }
@@ -266,5 +266,5 @@ func (s Shape) activation() Activation {
 	return s.Activation
 }
 
-// Act returns the activation of the feed-forward layer: SiLU, GELU or GELUTanh.
+// Act returns the activation of the feed-forward layer by one of its names.
 func (s Shape) Act() Activation { return s.activation().plain() }

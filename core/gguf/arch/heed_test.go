@@ -75,6 +75,17 @@ func plain(name string) arch.Shape {
 		if name == "qwen35moe" {
 			s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden = 6, 2, 32, 48
 		}
+	case "glm4moe", "dots1":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSum, s.DenseLead = 8, 3, 32, 64, true, 1
+		s.ExpertSigmoid, s.ExpertScale = true, 2.5
+	case "ernie4_5-moe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.DenseLead = 6, 2, 32, 48, 1
+	case "hunyuan-moe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden = 6, 2, 64, 48
+	case "minimax-m2":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.ExpertSigmoid = 6, 2, 64, true
+	case "olmo2":
+		s.Local, s.Window, s.Windowed = &arch.Rope{Dims: 16, Base: s.Rope.Base, Halves: true, OriginalContext: s.Context, ExtFactor: -1}, 8, []bool{true, true, true, false, true, true}
 	case "mistral3":
 		s.Cooling = 0.5
 	case "phi2", "falcon":
@@ -169,7 +180,7 @@ func TestHeeded(t *testing.T) {
 		{"sliding_window", "llama", key("llama.attention.sliding_window", uint32(8)), "", func(s arch.Shape) bool { return s.WindowOf(0) == 8 && s.WindowOf(5) == 8 }},
 		{"sliding_window of all", "llama", key("llama.attention.sliding_window", uint32(64)), "", same},
 		{"sliding_window in qwen2", "qwen2", key("qwen2.attention.sliding_window", uint32(8)), "got 8, but architecture qwen2 does not support a sliding window", nil},
-		{"sliding_window in olmo2", "olmo2", key("olmo2.attention.sliding_window", uint32(8)), "got 8, but architecture olmo2 does not support a sliding window", nil},
+		{"sliding_window in granite", "granite", key("granite.attention.sliding_window", uint32(8)), "got 8, but architecture granite does not support a sliding window", nil},
 		{"causal false", "llama", key("llama.attention.causal", false), "key llama.attention.causal is false", nil},
 		{"causal true", "llama", key("llama.attention.causal", true), "", same},
 		{"residual_scale", "llama", key("llama.residual_scale", float32(0.5)), "", func(s arch.Shape) bool { return s.ResidualScale == 0.5 }},
@@ -244,7 +255,7 @@ func TestHeeded(t *testing.T) {
 		{"rotation of granite", "granitehybrid", key("granitehybrid.rope.scaling.finetuned", true), "", func(s arch.Shape) bool { return s.Unrotated == nil }},
 		{"short pattern", "gemma2", key("gemma2.attention.sliding_window_pattern", []bool{true}), "key gemma2.attention.sliding_window_pattern: got 1 entries, want 6", nil},
 		{"activation", "llama", key("llama.hidden_activation", "gelu"), "", func(s arch.Shape) bool { return s.Act() == arch.GELU }},
-		{"unknown activation", "llama", key("llama.hidden_activation", "relu2"), `activation "relu2"`, nil},
+		{"unknown activation", "llama", key("llama.hidden_activation", "relu"), `activation "relu"`, nil},
 		{"key of tomorrow", "llama", key("llama.attention.wormhole", uint32(3)), "key llama.attention.wormhole is 3", nil},
 		{"key of another", "llama", key("qwen2.attention.wormhole", uint32(3)), "", same},
 	} {
@@ -286,7 +297,7 @@ func TestReordered(t *testing.T) {
 			got = append(got, name)
 		}
 	}
-	if diff := cmp.Diff([]string{"deepseek", "granite", "granitehybrid", "granitemoe", "llama", "mistral3", "smollm3"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"arcee", "deepseek", "granite", "granitehybrid", "granitemoe", "llama", "mistral3", "smollm3"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

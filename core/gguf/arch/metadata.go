@@ -85,8 +85,12 @@ func (w *writer) experts(s Shape) {
 	case y.lead:
 		w.put(keyDenseLead, uint32(s.DenseLead))
 		w.factor(keyExpertScale, s.ExpertScale, 0)
-	case s.SharedHidden > 0:
+	}
+	if s.SharedHidden > 0 && !y.counted {
 		w.put(keySharedHidden, uint32(s.SharedHidden))
+	}
+	if y.lead && y.sharing { // llama.cpp does not load the file without it
+		w.put(keyExpertStep, uint32(1))
 	}
 	if y.groups {
 		gate := uint32(gateSoftmax)

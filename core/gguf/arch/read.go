@@ -26,6 +26,7 @@ const (
 	keyDenseLead     gguf.ArchKey = "leading_dense_block_count"
 	keyExpertScale   gguf.ArchKey = "expert_weights_scale"
 	keyExpertGate    gguf.ArchKey = "expert_gating_func"
+	keyExpertStep    gguf.ArchKey = "interleave_moe_layer_step"
 	keyExpertGroups  gguf.ArchKey = "expert_group_count"
 	keyGroupsUsed    gguf.ArchKey = "expert_group_used_count"
 	keyCooling       gguf.ArchKey = "attention.temperature_scale"
@@ -309,7 +310,7 @@ func (r *reader) window(s *Shape) {
 	case r.style.every == 0:
 		r.fail(fmt.Errorf("key %s: got %d, but architecture %s does not support a sliding window", keyWindow.In(r.arch), n, r.arch))
 		return
-	case local != 0 && local != s.Rope.Base && !r.style.local:
+	case local != 0 && local != s.Rope.Base && !r.style.local && !r.style.unscaled:
 		r.fail(fmt.Errorf("key %s: got %v, but architecture %s has one base for all layers", keyRopeLocal.In(r.arch), local, r.arch))
 		return
 	}
@@ -325,10 +326,12 @@ func (r *reader) window(s *Shape) {
 			s.Windowed = r.pattern(keyPattern, s.Layers)
 		}
 	}
-	if r.style.local {
-		if local == 0 {
-			local = 10000
-		}
+	if local == 0 && r.style.local {
+		local = 10000
+	} else if local == 0 {
+		local = s.Rope.Base
+	}
+	if r.style.local || r.style.unscaled {
 		s.Local = &Rope{Dims: s.Rope.Dims, Base: local, Halves: s.Rope.Halves, OriginalContext: s.Rope.OriginalContext, ExtFactor: -1}
 	}
 }
@@ -376,10 +379,11 @@ func (r *reader) experts(s *Shape) {
 		r.counted(s)
 	case r.style.shared:
 		s.SharedHidden = r.countOr(keySharedHidden, s.Hidden)
-	case r.style.lead:
-		r.lead(s)
 	case r.style.sharing:
 		s.SharedHidden = r.countOr(keySharedHidden, 0)
+	}
+	if r.style.lead {
+		r.lead(s)
 	}
 	if r.style.groups {
 		r.groups(s)
@@ -415,7 +419,9 @@ const (
 // groups reads how experts are scored and grouped.
 func (r *reader) groups(s *Shape) {
 	switch gate := r.countOr(keyExpertGate, 0); gate {
-	case 0, gateSoftmax:
+	case 0:
+		s.ExpertSigmoid = r.style.sigmoid
+	case gateSoftmax:
 	case gateSigmoid:
 		s.ExpertSigmoid = true
 	default:
@@ -509,6 +515,8 @@ func neutral(key gguf.ArchKey, value any) bool {
 		return value == true
 	case keyLogitScale, keyExpertScale:
 		return value == float32(1) || value == float32(0)
+	case keyExpertStep:
+		return value == uint32(1)
 	case keyExpertGate:
 		return value == uint32(1) || value == uint32(0) // softmax
 	}

@@ -20,6 +20,7 @@ const (
 	// ClampedSiLU is (u+1)·g·σ(αg) of a gate g and a product u, both clamped, with
 	// the constants of gpt-oss.
 	ClampedSiLU Activation = "clamped_silu"
+	ReLU2       Activation = "relu2" // max(x, 0)²
 )
 
 // plain maps aliases to one name.
@@ -35,7 +36,7 @@ func (a Activation) plain() Activation {
 
 func (a Activation) valid() bool {
 	switch a.plain() {
-	case SiLU, GELU, GELUTanh, ClampedSiLU:
+	case SiLU, GELU, GELUTanh, ClampedSiLU, ReLU2:
 		return true
 	}
 	return false
@@ -73,7 +74,9 @@ type Style struct {
 	// norms of their inputs.
 	PostNorm, NoPreNorm bool
 	HeadNorm            HeadNorm
-	Activation          Activation
+	// Turned normalizes queries and keys after their rotation.
+	Turned     bool
+	Activation Activation
 	// Gated multiplies the activation of one product by another product.
 	Gated bool
 	// FusedQKV and FusedGate store the matrices of one input as one tensor.
@@ -119,6 +122,9 @@ type Style struct {
 	sharing  bool   // a shared expert, if its width is stated
 	switched bool   // rope.scaling.finetuned switches rotation
 	groups   bool   // groups of experts, and scores by σ with a bias
+	sigmoid  bool   // scores are σ, unless stated
+	loosely  bool   // SharedNorm may be absent
+	unscaled bool   // layers with a window rotate without scaling
 }
 
 // styles maps GGUF's names of architectures to styles.
@@ -134,7 +140,7 @@ var styles = map[string]Style{
 	"gemma3":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
 	"phi3":          {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
 	"smollm3":       {Activation: SiLU, Gated: true, unrotate: 4},
-	"olmo2":         {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true},
+	"olmo2":         {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, every: 4, unscaled: true},
 	"granite":       {Activation: SiLU, Gated: true, divisor: true},
 	"stablelm":      {Halves: true, LayerNorm: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true},
 	"gpt2":          {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
@@ -160,6 +166,17 @@ var styles = map[string]Style{
 	"starcoder2":    {Halves: true, LayerNorm: true, Activation: GELUTanh},
 	"exaone4":       {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, every: 4, windowed: true},
 	"ernie4_5":      {Neighbors: true, Activation: SiLU, Gated: true},
+	"seed_oss":      {Halves: true, Activation: SiLU, Gated: true, second: true},
+	"glm4moe":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true, groups: true, second: true, sigmoid: true, loosely: true},
+	"dots1":         {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true, groups: true},
+	"ernie4_5-moe":  {Neighbors: true, Activation: SiLU, Gated: true, experts: true, must: true, lead: true, sharing: true, groups: true},
+	"hunyuan-dense": {Halves: true, HeadNorm: SharedNorm, Turned: true, Activation: SiLU, Gated: true},
+	"hunyuan-moe":   {Halves: true, HeadNorm: SharedNorm, Turned: true, Activation: SiLU, Gated: true, experts: true, must: true, shared: true},
+	"minimax-m2":    {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, groups: true},
+	"chatglm":       {Neighbors: true, Activation: SiLU, Gated: true, FusedGate: true},
+	"arcee":         {Activation: ReLU2},
+	"starcoder":     {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
+	"nemotron":      {Halves: true, LayerNorm: true, Activation: ReLU2},
 	"gptneox":       {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
 }
 

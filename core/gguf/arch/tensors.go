@@ -125,8 +125,8 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	}
 	switch y.HeadNorm {
 	case SharedNorm:
-		l.add("attn_q_norm.weight", false, s.HeadDim)
-		l.add("attn_k_norm.weight", false, s.HeadDim)
+		l.add("attn_q_norm.weight", y.loosely, s.HeadDim)
+		l.add("attn_k_norm.weight", y.loosely, s.HeadDim)
 	case SeparateNorm:
 		l.add("attn_q_norm.weight", true, s.HeadDim, s.Heads)
 		l.add("attn_k_norm.weight", true, s.HeadDim, s.KVHeads)

@@ -123,6 +123,27 @@ models = {
     "mamba2": (T.Mamba2Config(**mamba, n_groups=1), [40, 600], 1024),
     "mamba2-groups": (T.Mamba2Config(**mamba, n_groups=2, use_conv_bias=False, tie_word_embeddings=True), [300], 1024),
     "granitehybrid": (T.GraniteMoeHybridConfig(**granite, num_local_experts=8, num_experts_per_tok=3, layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention"]), [40, 600], 1024),
+    "seed": (T.SeedOssConfig(**base, head_dim=32, attention_bias=True, attention_out_bias=False), [300], 1024),
+    "olmo3": (T.Olmo3Config(**{**base, "num_hidden_layers": 6}, sliding_window=48, rope_parameters={"full_attention": rope("yarn", 5e5, factor=8.0, original_max_position_embeddings=256, attention_factor=1.2), "sliding_attention": rope("default", 5e5)}), [40, 600], 1024),
+    "ministral": (T.MinistralConfig(**base, head_dim=32, sliding_window=48, layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"]), [40, 600], 1024),
+    "cwm": (T.CwmConfig(**base, head_dim=16, sliding_window=48, rope_parameters=rope("llama3", 1e6, factor=16.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)), [40, 600], 1024),
+    "helium": (T.HeliumConfig(**base, head_dim=16), [300], 1024),
+    "arcee": (T.ArceeConfig(**base), [300], 1024),
+    "arcee-yarn": (T.ArceeConfig(**base, head_dim=32, tie_word_embeddings=True, rope_parameters=rope("yarn", factor=8.0, original_max_position_embeddings=256)), [600], 1024),
+    "nemotron": (T.NemotronConfig(**base), [300], 1024),
+    "glm": (T.GlmConfig(**base, head_dim=32, rope_parameters=rope("default", partial_rotary_factor=0.5)), [300], 1024),
+    "bigcode": (T.GPTBigCodeConfig(**{**gpt2, "activation_function": "gelu_pytorch_tanh"}), [300], 1024),
+    "bigcode-heads": (T.GPTBigCodeConfig(**{**gpt2, "n_inner": 96}, multi_query=False), [300], 1024),
+    "hunyuan": (T.HunYuanDenseV1Config(**base, head_dim=32), [300], 1024),
+    "hunyuan-ntk": (T.HunYuanDenseV1Config(**base, head_dim=16, attention_bias=True, tie_word_embeddings=True, rope_parameters=rope("dynamic", alpha=1000.0, factor=1.0)), [600], 1024),
+    "hunyuanmoe": (T.HunYuanMoEV1Config(**base, head_dim=16, num_experts=8, moe_topk=[3, 3, 3, 3]), [40, 300], 1024),
+    "glm4moe": (T.Glm4MoeConfig(**base, head_dim=32, attention_bias=True, use_qk_norm=True, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, n_shared_experts=2, routed_scaling_factor=2.5, n_group=4, topk_group=2, num_mtp_layers=0), [40, 600], 1024),
+    "glm4moe-air": (T.Glm4MoeConfig(**base, head_dim=16, first_k_dense_replace=2, n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=64, norm_topk_prob=False, num_mtp_layers=0), [300], 1024),
+    "dots1": (T.Dots1Config(**base, head_dim=32, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, n_shared_experts=2, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5, sliding_window=None), [40, 300], 1024),
+    "erniemoe": (T.Ernie4_5_MoeConfig(**base, moe_num_experts=8, moe_k=3, moe_intermediate_size=32, moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=-1), [40, 300], 1024),
+    "erniemoe-all": (T.Ernie4_5_MoeConfig(**base, tie_word_embeddings=False, moe_num_experts=4, moe_k=2, moe_intermediate_size=64, moe_num_shared_experts=0, moe_layer_start_index=0, moe_layer_end_index=3), [300], 1024),
+    "minimax": (T.MiniMaxM2Config(**{**base, "intermediate_size": 64}, head_dim=32, num_local_experts=8, num_experts_per_tok=3, rope_parameters=rope("default", 5e6, partial_rotary_factor=0.5)), [40, 300], 1024),
+    "graniteshared": (T.GraniteMoeSharedConfig(**base, num_local_experts=8, num_experts_per_tok=3, shared_intermediate_size=80, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=4.0), [300], 1024),
     "granitehybrid-dense": (T.GraniteMoeHybridConfig(**granite, num_local_experts=0, position_embedding_type="rope", layer_types=["linear_attention", "linear_attention", "full_attention", "full_attention"]), [300], 1024),
 }
 
@@ -175,7 +196,7 @@ def tokenizer(name):
 
 def randomise(model, r):
     """Weights large enough that every part of the model shows in the logits."""
-    gemma = "Gemma" in type(model).__name__
+    gemma = "Gemma" in type(model).__name__ or "Nemotron" in type(model).__name__
     # Experts whose matrices are stored with the inputs first.
     flipped = "GptOss" in type(model).__name__
     for name, p in model.named_parameters():
@@ -184,6 +205,8 @@ def randomise(model, r):
             v = middle + 0.2 * r.standard_normal(p.shape)
             if name.endswith("dt_bias"):
                 v -= 2
+        elif name.endswith("e_score_correction_bias"):
+            v = 0.05 * r.standard_normal(p.shape)
         elif "embed" in name or "wte" in name:
             v = 0.5 * r.standard_normal(p.shape)
         elif "wpe" in name:
@@ -229,6 +252,62 @@ def write_four_bits(folder, blocks):
         json.dump(config, f)
 
 
+PROMPTS = ["def rope(kind):", "Greedy ids of", "import numpy as np\n\n", "for name in models", "a model of every", "with torch.no_grad()", "The second day", "\u00fcber 42"]
+
+
+def prompted(model, tok, prompts):
+    """The greedy ids after the first prompt whose two best logits differ enough, or the one where they differ most."""
+    most = dict(margin=0)
+    for prompt in prompts:
+        text = tok(prompt)["input_ids"]
+        n, margin = len(text), float("inf")
+        for _ in range(32):
+            with torch.no_grad():
+                row = model(torch.tensor([text]), use_cache=False).logits[0, -1].float()
+            best = row.topk(2)
+            margin = min(margin, float(best.values[0] - best.values[1]))
+            text.append(int(best.indices[0]))
+        if margin > most["margin"]:
+            most = dict(prompt=prompt, positions=n, ids=text[n:], margin=margin)
+        if margin > 0.02:  # keys and values in 16 bits may change a token below
+            break
+    return [most]
+
+
+TEMPLATE = "{% for m in messages %}<{{ m.role }}> {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+
+
+def second_day(out, name, config, tok, seed):
+    """Folders of the model as people have them: many shards, halves, the output tied or not, a template, another name."""
+    import copy
+    for kind in ("shards", "bf16", "f16", "tie", "template", "Renamed Model (v2).final"):
+        r = np.random.default_rng(seed)
+        c = copy.deepcopy(config)
+        if kind == "tie":
+            c.tie_word_embeddings = not c.tie_word_embeddings
+        model = T.AutoModelForCausalLM.from_config(c, attn_implementation="eager").eval()
+        randomise(model, r)
+        folder = os.path.join(out, "second", f"{name} {kind}")
+        if kind in ("bf16", "f16"):
+            model = model.to(torch.bfloat16 if kind == "bf16" else torch.float16)
+        model.save_pretrained(folder, max_shard_size="60KB" if kind == "shards" else "5GB")
+        tok.save_pretrained(folder)
+        prompts, ask = PROMPTS, list(PROMPTS)
+        if kind == "template":
+            with open(os.path.join(folder, "chat_template.jinja"), "w") as f:
+                f.write(TEMPLATE)
+            ask = [f"<user> {p}\n<assistant>" for p in PROMPTS]
+        model = T.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+        cases = prompted(model, tok, ask)
+        for case in cases:
+            case["prompt"] = prompts[ask.index(case["prompt"])]
+        with open(os.path.join(folder, "prompts.json"), "w") as f:
+            json.dump(cases, f)
+
+
+SECOND = {"qwen3next", "qwen35", "qwen35moe", "glm4moe", "olmo3"}
+
+
 def main(out, only):
     os.makedirs(out, exist_ok=True)
     for number, (name, (config, lengths, contexts)) in enumerate(models.items()):
@@ -262,8 +341,10 @@ def main(out, only):
             cases.append(dict(context=contexts[i] if isinstance(contexts, tuple) else contexts, tokens=ids, logits=file, greedy=greedy))
         texts = ["def rope(kind): return kind  # it's 42", " two  spaces", "\u00fcber \U0001f600 \u4e2d", "", "<eos> is text\n\n\tand"]
         with open(os.path.join(out, name + ".json"), "w") as f:
-            json.dump(dict(architecture=config.model_type, vocabulary=V, cases=cases,
+            json.dump(dict(architecture=config.model_type, vocabulary=V, cases=cases, prompts=prompted(model, tok, PROMPTS),
                            texts=[dict(text=t, ids=tok(t)["input_ids"]) for t in texts]), f)
+        if name in SECOND:
+            second_day(out, name, config, tok, number)
         print(name, flush=True)
 
 
