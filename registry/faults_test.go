@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -63,41 +65,115 @@ func scratch(t *testing.T) string {
 	return t.TempDir()
 }
 
+// newScene writes a copy of the template into a folder of its own.
 func newScene(t *testing.T) scene {
 	t.Helper()
-	sc := scene{top: scratch(t), seals: map[string]digest.Digest{}}
-	s, err := Open(sc.store(), Options{})
+	tm, err := template()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	for i := range 2 {
-		ref := fmt.Sprintf("old:%d", i)
-		desc := tagged(t, s, ref, uint64(i))
-		sc.seals[ref] = desc.Digest
-		if _, err := attach(s, desc, "x/sig", ref); err != nil {
+	sc := scene{top: scratch(t), seals: maps.Clone(tm.seals)}
+	for _, e := range tm.entries {
+		name := filepath.Join(sc.top, e.name)
+		if e.mode.IsDir() {
+			err = os.Mkdir(name, e.mode.Perm())
+		} else if err = os.WriteFile(name, e.data, 0o600); err == nil {
+			err = os.Chmod(name, e.mode.Perm())
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	gone := tagged(t, s, "gone:1", 50)
-	if _, err := attach(s, gone, "x/sig", "gone"); err != nil {
-		t.Fatal(err)
+	return sc
+}
+
+// entry is a file or folder of the template.
+type entry struct {
+	name string
+	mode fs.FileMode
+	data []byte
+}
+
+// templateScene is a scene in memory.
+type templateScene struct {
+	entries []entry // a folder before what it holds
+	seals   map[string]digest.Digest
+}
+
+// template builds the scene once: the sweeps need thousands of copies.
+var template = sync.OnceValues(func() (tm templateScene, err error) {
+	top, err := os.MkdirTemp("", "mm-scene-*")
+	if err != nil {
+		return tm, err
+	}
+	defer os.RemoveAll(top)
+	if tm.seals, err = buildScene(scene{top: top}); err != nil {
+		return tm, err
+	}
+	err = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == top {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		e := entry{name: path[len(top)+1:], mode: info.Mode()}
+		switch {
+		case e.mode.IsRegular():
+			if e.data, err = os.ReadFile(path); err != nil {
+				return err
+			}
+		case !e.mode.IsDir():
+			return fmt.Errorf("%s: got mode %v, want a file or a folder", path, e.mode)
+		}
+		tm.entries = append(tm.entries, e)
+		return nil
+	})
+	return tm, err
+})
+
+// buildScene writes two stores and a source, and returns the tags of the first store.
+func buildScene(sc scene) (map[string]digest.Digest, error) {
+	seals := map[string]digest.Digest{}
+	s, err := Open(sc.store(), Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	push := func(s *Store, ref, sig string, seed uint64) (ocispec.Descriptor, error) {
+		desc, err := sample(s, "sample", seed)
+		if err == nil {
+			err = s.Tag(ctx, desc, ref)
+		}
+		if err == nil {
+			_, err = attach(s, desc, "x/sig", sig)
+		}
+		return desc, err
+	}
+	for i := range 2 {
+		ref := fmt.Sprintf("old:%d", i)
+		desc, err := push(s, ref, ref, uint64(i))
+		if err != nil {
+			return nil, err
+		}
+		seals[ref] = desc.Digest
+	}
+	if _, err := push(s, "gone:1", "gone", 50); err != nil {
+		return nil, err
 	}
 	if err := s.Untag(ctx, "gone:1"); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	far, err := Open(sc.far(), Options{})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	defer far.Close()
-	if _, err := attach(far, tagged(t, far, "near:1", 70), "x/sig", "near"); err != nil {
-		t.Fatal(err)
+	if _, err := push(far, "near:1", "near", 70); err != nil {
+		return nil, err
 	}
-	if err := os.WriteFile(sc.source(), sourceBytes, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return sc
+	return seals, os.WriteFile(sc.source(), sourceBytes, 0o644)
 }
 
 // intact checks the invariants that no fault may break.
