@@ -5,8 +5,6 @@ package worker_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,12 +20,8 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/internal/testfiles"
-	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
@@ -197,136 +191,6 @@ func TestEndsWithItsParent(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("process %s lives on: %s", pids[0], text)
 		}
-	}
-}
-
-type absent struct{ runtimes.Engine }
-
-func (absent) Probe(context.Context) (runtimes.Info, error) {
-	return runtimes.Info{}, &runtimes.Unavailable{What: "libfake", Why: "it is not installed", Hint: "install it"}
-}
-
-// fake is a language model that generates 1 + the last token, and a function that returns its inputs.
-type fake struct{ fault string }
-
-func (fake) Name() string { return "fake" }
-func (fake) Probe(context.Context) (runtimes.Info, error) {
-	return runtimes.Info{Version: "1", Devices: []string{"cpu"}, Formats: []string{"gguf"}, License: "MIT"}, nil
-}
-func (fake) Can(builds.Part) error { return nil }
-func (f fake) Open(_ context.Context, b runtimes.Bundle, _ runtimes.Limits) (runtimes.Model, error) {
-	if f.fault == "deaf at first" {
-		strike("deaf once")
-	}
-	if b.Part.Type == abi.Encoder {
-		return echo(f), nil
-	}
-	return counter(f), nil
-}
-
-// Answer returns the question.
-func (f fake) Answer(_ context.Context, _ string, args []byte) (any, error) {
-	strike(f.fault)
-	return json.RawMessage(args), nil
-}
-
-type echo struct{ fault string }
-
-func (echo) Close() error { return nil }
-func (e echo) Run(_ context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
-	strike(e.fault)
-	return in, nil
-}
-
-type counter struct{ fault string }
-
-func (counter) Close() error { return nil }
-func (counter) Shape() runtimes.Shape {
-	return runtimes.Shape{Vocab: 1 << 20, Width: 2, Context: 1 << 19}
-}
-func (c counter) NewSequence(context.Context, runtimes.SequenceOptions) (runtimes.Sequence, error) {
-	return &count{fault: c.fault}, nil
-}
-
-type count struct {
-	fault string
-	ids   []int32
-}
-
-func (c *count) Len() int             { return len(c.ids) }
-func (c *count) Close() error         { return nil }
-func (c *count) Truncate(n int) error { c.ids = c.ids[:n]; return nil }
-func (c *count) Feed(_ context.Context, in ...runtimes.Positions) error {
-	for _, p := range in {
-		c.ids = append(c.ids, p.Tokens...)
-		for _, v := range p.Vectors {
-			c.ids = append(c.ids, int32(v))
-		}
-		if len(p.Vectors) > 0 {
-			c.ids = c.ids[:len(c.ids)-len(p.Vectors)/2]
-		}
-	}
-	return nil
-}
-func (c *count) Generate(ctx context.Context, opt runtimes.Generation, emit func(int32) error) (runtimes.Stop, error) {
-	for n := 0; opt.MaxTokens == 0 || n < opt.MaxTokens; n++ {
-		if err := ctx.Err(); err != nil && c.fault != "deaf" {
-			return "", err
-		}
-		if n == 3 {
-			strike(c.fault)
-		}
-		next := c.ids[len(c.ids)-1] + 1
-		if c.fault == "nonsense" {
-			next = -7
-		}
-		if err := emit(next); err != nil {
-			return "", err
-		}
-		c.ids = append(c.ids, next)
-		if opt.MaxTokens == 0 {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	return runtimes.StopLength, nil
-}
-
-// strike triggers the fault once; a file records that it happened.
-func strike(fault string) {
-	if mark := os.Getenv("MM_TEST_MARK"); mark != "" {
-		f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return
-		}
-		f.Close()
-	}
-	switch fault {
-	case "deaf once":
-		time.Sleep(time.Minute)
-	case "dies":
-		for i := range 30 {
-			fmt.Fprintln(os.Stderr, "assertion", i, "failed\x1b[31m")
-		}
-		syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
-	case "aborts":
-		fmt.Fprintln(os.Stderr, "GGML_ASSERT(n > 0) failed")
-		syscall.Kill(os.Getpid(), syscall.SIGABRT)
-		select {}
-	case "hangs":
-		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		time.Sleep(time.Minute)
-	case "garbage":
-		os.Stdout.WriteString("a library prints to stdout\n")
-	case "half":
-		os.Stdout.WriteString("MMW1\x03\x00\x00\x00")
-		os.Exit(0)
-	case "huge":
-		b := binary.LittleEndian.AppendUint64([]byte("MMW1\x03\x00\x00\x00"), 1)
-		b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, 2), 0xFFFF_FFF0)
-		os.Stdout.Write(b)
-	case "stranger":
-		wire.NewWriter(os.Stdout).Write(wire.KindReply, 4711, wire.Reply{})
 	}
 }
 
@@ -532,140 +396,6 @@ func TestTensors(t *testing.T) {
 		if got := out[name]; got.Type != want.Type || !slices.Equal(got.Shape, want.Shape) || !bytes.Equal(got.Data, want.Data) {
 			t.Errorf("%s came back as %s %v", name, got.Type, got.Shape)
 		}
-	}
-}
-
-// piped is the core engine in a child.
-type piped struct{ engines.Core }
-
-func (p piped) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
-	if err := errors.Join(ctx.Err(), l.Check(), p.Can(b.Part)); err != nil {
-		return nil, err
-	}
-	path, err := b.Entry(abi.GGUF)
-	if err != nil {
-		return nil, err
-	}
-	return worker.Open(ctx, options("core", ""), wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.GGUF, Path: path, Tokens: b.Tokens, KV: b.KV, Limits: l})
-}
-
-// folder contains the files of a build.
-type folder string
-
-func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
-func (f folder) Open(name string) (*os.File, error)             { return os.Open(filepath.Join(string(f), name)) }
-func (f folder) Dir(context.Context, ...string) (string, error) { return string(f), nil }
-
-func coreModule(t testing.TB) runtimes.Bundle {
-	return runtimes.Bundle{
-		Part:   builds.Part{Name: "core-llm", Version: "1.0.0", Type: abi.Core, Files: builds.Formats{"gguf": {"core-llm.gguf"}}},
-		Files:  folder(filepath.Join(testfiles.Root(t), "catalog", "core-llm")),
-		Tokens: abi.TokenContract{MaxSeq: 200},
-	}
-}
-
-// A real engine in a child passes the conformance suite.
-func TestConformance(t *testing.T) {
-	runtimetest.Run(t, runtimetest.Language{Engine: piped{}, Bundle: coreModule(t), Prompt: []int32{1, 40, 41, 42, 43, 44, 45}}.Cases())
-}
-
-// pipedFunction is the onnx engine in a child.
-type pipedFunction struct{ engines.ONNX }
-
-func (p pipedFunction) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
-	if err := errors.Join(ctx.Err(), l.Check(), p.Can(b.Part)); err != nil {
-		return nil, err
-	}
-	path, err := b.Entry(abi.ONNX)
-	if err != nil {
-		return nil, err
-	}
-	return worker.Open(ctx, options("onnx", ""), wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.ONNX, Path: path, Limits: l})
-}
-
-// So does a function: Close during a Run is reported, and cancellation works through the pipe.
-func TestFunctionConformance(t *testing.T) {
-	dir := t.TempDir()
-	f, err := os.Create(filepath.Join(dir, "deep.onnx"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, in, long := runtimetest.Deep()
-	_, err = onnx.Write(f, m)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	runtimetest.Run(t, runtimetest.Function{
-		Engine: pipedFunction{}, In: in, Long: long,
-		Bundle: runtimes.Bundle{Part: builds.Part{Name: "deep", Version: "1.0.0", Type: abi.Encoder, Files: builds.Formats{"onnx": {"deep.onnx"}}}, Files: folder(dir)},
-	}.Cases())
-}
-
-// The cost of the pipe: the same tokens with and without it.
-func BenchmarkPipe(b *testing.B) {
-	for name, e := range map[string]runtimes.Engine{"direct": engines.Core{}, "piped": piped{}} {
-		b.Run(name, func(b *testing.B) {
-			m, err := e.Open(b.Context(), coreModule(b), runtimes.Limits{Threads: 1})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer m.Close()
-			s, err := m.(runtimes.Language).NewSequence(b.Context(), runtimes.SequenceOptions{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if err := errors.Join(s.Truncate(0), s.Feed(b.Context(), runtimes.Positions{Tokens: []int32{1, 40}})); err != nil {
-					b.Fatal(err)
-				}
-				if ids, err := say(b.Context(), s, 100); err != nil || len(ids) != 100 {
-					b.Fatal(len(ids), err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(100*b.N), "µs/token")
-		})
-	}
-}
-
-// The cost of the pipe with an engine of no cost.
-func BenchmarkToken(b *testing.B) {
-	m, err := worker.Open(b.Context(), options("x", ""), wire.Open{Type: abi.Core})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer m.Close()
-	s, err := m.(runtimes.Language).NewSequence(b.Context(), runtimes.SequenceOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if err := errors.Join(s.Truncate(0), s.Feed(b.Context(), runtimes.Positions{Tokens: []int32{1}})); err != nil {
-			b.Fatal(err)
-		}
-		if ids, err := say(b.Context(), s, 1000); err != nil || len(ids) != 1000 {
-			b.Fatal(len(ids), err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(1000*b.N), "µs/token")
-}
-
-// The cost of a tensor there and back.
-func BenchmarkTensor(b *testing.B) {
-	m, err := worker.Open(b.Context(), options("x", ""), wire.Open{Type: abi.Encoder})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer m.Close()
-	for _, n := range []int{4 << 10, 184 << 10, 600 << 10, 16 << 20} {
-		b.Run(fmt.Sprint(n>>10, "KiB"), func(b *testing.B) {
-			in := map[string]runtimes.Tensor{"x": {Type: runtimes.Uint8, Shape: []int64{int64(n)}, Data: make([]byte, n)}}
-			for b.Loop() {
-				if _, err := m.(runtimes.Function).Run(b.Context(), in); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.SetBytes(2 * int64(n))
-		})
 	}
 }
 
