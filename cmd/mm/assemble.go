@@ -1,39 +1,30 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/workspace"
 )
-
-func (p *program) assembleAction(c *cli.Context) error {
-	opt := assemble.Options{
-		Graph: c.Args().First(), Out: c.String("out"), Target: c.String("target"), Exports: c.StringSlice("export"),
-		KeepGoing: c.Bool("keep-going"), Force: c.Bool("force"), Exporters: exporters(), Progress: p.step,
-	}
-	return p.inWorkspace(workspaceOptions(c, opt.Graph), func(w *workspace.Workspace) error {
-		return p.assemble(c.Context, w, c.String("sign"), opt, resolveOptions(c))
-	})
-}
 
 // resolveOptions reads resolveFlags and claimFlags.
 func resolveOptions(c *cli.Context) workspace.ResolveOptions {
 	return workspace.ResolveOptions{Claim: claimOptions(c), Locked: c.Bool("locked"), Update: c.StringSlice("update")}
 }
 
-func (p *program) assemble(ctx context.Context, w *workspace.Workspace, key string, opt assemble.Options, res workspace.ResolveOptions) (err error) {
-	if opt.Signer, err = p.signer(w, key); err != nil {
+func (p *program) assemble(c *cli.Context, w *workspace.Workspace) (err error) {
+	opt := assemble.Options{
+		Graph: c.Args().First(), Out: c.String("out"), Target: c.String("target"), Exports: c.StringSlice("export"),
+		KeepGoing: c.Bool("keep-going"), Force: c.Bool("force"), Exporters: exporters(), Progress: p.step,
+	}
+	if opt.Signer, err = p.signer(w, c.String("sign")); err != nil {
 		return err
 	}
-	result, err := w.Assemble(ctx, opt, res)
-	if err != nil {
-		return err
-	}
-	return p.printResult(result)
+	result, err := w.Assemble(c.Context, opt, resolveOptions(c))
+	return show(p, result, err, p.printResult)
 }
 
 // step reports progress of assemble.
@@ -44,9 +35,6 @@ func (p *program) step(step, detail string) {
 }
 
 func (p *program) printResult(r *assemble.Result) error {
-	if p.json {
-		return p.printJSON(r)
-	}
 	if err := p.tell(p.stderr, r.Diagnostics); err != nil {
 		return err
 	}
@@ -58,4 +46,24 @@ func (p *program) printResult(r *assemble.Result) error {
 	}
 	_, err := fmt.Fprintf(p.stdout, "%s %s\n", r.Ref, r.Digest)
 	return err
+}
+
+func (p *program) lock(c *cli.Context, w *workspace.Workspace) error {
+	done, err := w.Lock(c.Context, c.Args().First(), workspace.LockOptions{ResolveOptions: resolveOptions(c), Check: c.Bool("check")})
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(done.Lock)
+	}
+	if err := p.tell(p.stderr, done.Diagnostics); err != nil {
+		return err
+	}
+	rows := rowsOf(done.Lock.Modules, func(m builds.Locked) []string {
+		return []string{m.Name, m.Version, m.Source, size(m.Size), short(m.Digest)}
+	})
+	if err := p.printTable([]string{"MODULE", "VERSION", "FROM", "SIZE", "DIGEST"}, rows); err != nil {
+		return err
+	}
+	return p.line("%s", done.File)
 }

@@ -74,18 +74,12 @@ func (p *program) attestOne(ctx context.Context, w *workspace.Workspace, o attes
 	return p.printSignatures(done)
 }
 
-func (p *program) sbomAction(c *cli.Context) error {
-	return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-		at, err := find(c.Context, w, c.Args().First(), c.Bool("remote"))
-		if err != nil {
-			return err
-		}
-		data, err := w.Bill(c.Context, at, workspace.BillOptions{Target: c.String("target"), Format: c.String("format"), Supplier: c.String("supplier")})
-		if err == nil {
-			_, err = p.stdout.Write(data)
-		}
-		return err
-	})
+func (p *program) sbom(c *cli.Context, w *workspace.Workspace, at *workspace.Located) error {
+	data, err := w.Bill(c.Context, at, workspace.BillOptions{Target: c.String("target"), Format: c.String("format"), Supplier: c.String("supplier")})
+	if err == nil {
+		_, err = p.stdout.Write(data)
+	}
+	return err
 }
 
 // requiredEvidence returns the predicate types of --require.
@@ -122,4 +116,35 @@ func (p *program) printStatements(list []workspace.Statement, indent string) {
 			}
 		}
 	}
+}
+
+func (p *program) promote(c *cli.Context, w *workspace.Workspace) error {
+	opt := workspace.PromoteOptions{To: c.String("to"), Valid: c.Duration("valid"), Rollback: c.Bool("rollback")}
+	if c.Bool("history") {
+		list, err := w.History(c.Context, c.Args().First(), opt.To)
+		return show(p, list, err, p.printVersions)
+	}
+	s, err := w.Signer(c.String("key"), p.password)
+	if err != nil {
+		return err
+	}
+	v, err := w.Promote(c.Context, c.Args().First(), s, opt)
+	if err != nil {
+		return err
+	}
+	return show(p, []workspace.ChannelVersion{*v}, nil, p.printVersions)
+}
+
+// printVersions prints versions of a channel, one a line.
+func (p *program) printVersions(list []workspace.ChannelVersion) error {
+	for _, v := range list {
+		note := ""
+		if v.Rollback {
+			note = " rollback"
+		}
+		if _, err := fmt.Fprintf(p.stdout, "%s %d %s%s\n", v.Channel, v.Version, v.Digest, note); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -19,20 +18,16 @@ import (
 func (p *program) hostedOptions(c *cli.Context) (hosted.Options, error) {
 	opt := hosted.Options{Form: hosted.Form(c.String("provider")), URL: c.String("url"), Model: c.String("model"), Env: os.Getenv, Say: func(text string) { p.say("%s", text) }}
 	if opt.Form == "" {
-		for _, name := range []string{"url", "model"} {
-			if c.IsSet(name) {
-				return opt, usageError{fmt.Errorf("--%s requires --provider", name)}
-			}
+		if err := refuseOptions(c, "--%s requires --provider", "url", "model"); err != nil {
+			return opt, err
 		}
 		if c.NArg() == 0 {
 			return opt, usageError{hinted{errors.New("no model: want a build, or --provider"), "usage: mm chat " + c.Command.ArgsUsage}}
 		}
 		return opt, nil
 	}
-	for _, name := range []string{"asset", "raw", "special", "backend", "threads"} {
-		if c.IsSet(name) {
-			return opt, usageError{fmt.Errorf("--%s and --provider exclude each other", name)}
-		}
+	if err := refuseOptions(c, "--%s and --provider exclude each other", "asset", "raw", "special", "backend", "threads"); err != nil {
+		return opt, err
 	}
 	if _, err := hosted.New(opt); err != nil {
 		return opt, usageError{err}

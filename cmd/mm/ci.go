@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,23 +11,6 @@ import (
 	"mm-abi.org/mm/builds/pipeline"
 )
 
-func (p *program) ciInitAction(c *cli.Context) error {
-	opt := pipeline.WorkflowOptions{Provider: c.String("provider"), Version: c.String("mm-version"), Image: c.String("image"), Options: pipelineOptions(c)}
-	if _, err := signerOptions(c); err != nil {
-		return err
-	}
-	return p.ciInit(c.String("root"), opt, c.Bool("force"))
-}
-
-func (p *program) ciRunAction(c *cli.Context) error {
-	opt := pipelineOptions(c)
-	opt.Key, opt.Out = c.String("key"), c.String("out")
-	if _, err := signerOptions(c); err != nil {
-		return err
-	}
-	return p.ciRun(c.Context, c.String("root"), opt, c.StringSlice("only"), ciOutputs{junit: c.String("junit"), summary: c.String("summary"), dry: c.Bool("dry-run")})
-}
-
 func pipelineOptions(c *cli.Context) pipeline.Options {
 	o := pipeline.Options{Kind: c.Args().Get(0), Path: filepath.ToSlash(c.Args().Get(1)), Registry: c.String("registry"), Public: c.String("public-key"), Trust: c.String("trust"), Services: c.String("signing-config"), Root: c.String("trusted-root")}
 	if os.Getenv("GITHUB_ACTIONS") == "true" {
@@ -38,7 +20,12 @@ func pipelineOptions(c *cli.Context) pipeline.Options {
 }
 
 // ciInit writes workflow files, all or none.
-func (p *program) ciInit(root string, opt pipeline.WorkflowOptions, force bool) error {
+func (p *program) ciInit(c *cli.Context) error {
+	root := c.String("root")
+	opt := pipeline.WorkflowOptions{Provider: c.String("provider"), Version: c.String("mm-version"), Image: c.String("image"), Options: pipelineOptions(c)}
+	if _, err := signerOptions(c); err != nil {
+		return err
+	}
 	if v := built().Version; opt.Version == "" && v != unreleased {
 		opt.Version = "v" + v
 	} else if opt.Version == "" {
@@ -48,7 +35,7 @@ func (p *program) ciInit(root string, opt pipeline.WorkflowOptions, force bool) 
 	if err != nil {
 		return usageError{err}
 	}
-	if err := pipeline.Write(root, files, force); err != nil {
+	if err := pipeline.Write(root, files, c.Bool("force")); err != nil {
 		return err
 	}
 	for _, f := range files {
@@ -59,22 +46,21 @@ func (p *program) ciInit(root string, opt pipeline.WorkflowOptions, force bool) 
 	return nil
 }
 
-// ciOutputs are the files that mm ci run writes.
-type ciOutputs struct {
-	junit, summary string
-	dry            bool
-}
-
-func (p *program) ciRun(ctx context.Context, root string, opt pipeline.Options, only []string, out ciOutputs) error {
+func (p *program) ciRun(c *cli.Context) error {
+	root, opt := c.String("root"), pipelineOptions(c)
+	opt.Key, opt.Out = c.String("key"), c.String("out")
+	if _, err := signerOptions(c); err != nil {
+		return err
+	}
 	all, err := pipeline.Steps(root, opt)
 	if err != nil {
 		return usageError{err}
 	}
-	steps, err := pipeline.Select(all, only)
+	steps, err := pipeline.Select(all, c.StringSlice("only"))
 	if err != nil {
 		return usageError{err}
 	}
-	if out.dry {
+	if c.Bool("dry-run") {
 		return p.printCommands(steps)
 	}
 	program, err := os.Executable()
@@ -89,8 +75,8 @@ func (p *program) ciRun(ctx context.Context, root string, opt pipeline.Options, 
 	if opt.Format == "github" {
 		run.Output = p.stdout // annotations are commands on the standard output
 	}
-	results := pipeline.Run(ctx, steps, run)
-	if err := pipeline.Report(opt.Kind, steps, results, out.junit, out.summary); err != nil {
+	results := pipeline.Run(c.Context, steps, run)
+	if err := pipeline.Report(opt.Kind, steps, results, c.String("junit"), c.String("summary")); err != nil {
 		return err
 	}
 	return p.printResults(steps, results)

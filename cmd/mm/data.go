@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
 
 	"github.com/urfave/cli/v2"
@@ -10,6 +12,7 @@ import (
 	"mm-abi.org/mm/train/dataset"
 	"mm-abi.org/mm/train/dataset/fonts"
 	"mm-abi.org/mm/train/dataset/scene"
+	"mm-abi.org/mm/train/dataset/sound"
 	"mm-abi.org/mm/train/dataset/synth"
 )
 
@@ -20,7 +23,7 @@ const toolCallTemplate = dataset.ContextOpen + "What is {a} plus {b}?" + dataset
 	abi.ToolCallOpen + `{"tool":"sympy-lite","args":{"expr":"{a}+{b}","op":"simplify"}}` + abi.ToolCallClose +
 	dataset.ContextOpen + `{"result":{sum}}` + dataset.ContextClose + " The answer is {sum}."
 
-func (p *program) dataGenerateAction(c *cli.Context) error {
+func (p *program) dataGenerate(c *cli.Context) error {
 	file := c.Args().First()
 	opt := synth.Options{Documents: c.Int("documents"), Seed: c.Uint64("seed"), Calls: []string{toolCallTemplate}}
 	if c.Bool("plain") {
@@ -32,7 +35,7 @@ func (p *program) dataGenerateAction(c *cli.Context) error {
 	return p.printLine(map[string]any{"file": file, "documents": opt.Documents}, "%d documents in %s", c.Int("documents"), file)
 }
 
-func (p *program) dataScenesAction(c *cli.Context) error {
+func (p *program) dataScenes(c *cli.Context) error {
 	s, err := scene.New(scene.Options{
 		Kinds: c.StringSlice("kinds"), Split: c.String("split"), Seed: c.Uint64("seed"), Size: c.Int("size"), Frames: c.Int("frames"), Plain: c.Bool("plain"),
 	})
@@ -46,7 +49,25 @@ func (p *program) dataScenesAction(c *cli.Context) error {
 	return p.printLine(map[string]any{"folder": dir, "scenes": n}, "%d scenes in %s", n, dir)
 }
 
-func (p *program) dataFontsAction(c *cli.Context) error {
+func (p *program) dataFonts(c *cli.Context) error {
 	_, err := io.WriteString(p.stdout, fonts.Notices())
 	return err
+}
+
+func (p *program) dataSpeech(c *cli.Context) error {
+	opt := sound.SpeechOptions{Dir: c.Args().First(), Seed: c.Uint64("seed"), Digits: c.Int("digits"), Words: c.Int("words"), Voices: c.StringSlice("voice"), Program: c.String("program")}
+	if opt.Digits < 1 || opt.Digits > 100 || opt.Words < 1 || opt.Words > 100 {
+		return usageError{fmt.Errorf("--digits %d, --words %d: must be from 1 to 100", opt.Digits, opt.Words)}
+	}
+	if opt.Reader = c.String("reader"); opt.Reader != "" && (c.IsSet("voice") || c.IsSet("digits") || c.IsSet("words") || c.IsSet("seed")) {
+		return usageError{errors.New("--reader excludes --voice, --digits, --words and --seed")}
+	}
+	if c.Bool("flite") {
+		opt.Flite = "flite"
+	}
+	pack, err := sound.Synthesize(c.Context, opt)
+	if err != nil {
+		return err
+	}
+	return p.printLine(pack, "%d takes, %.0f minutes of speech by %s in %s", pack.Takes, pack.Seconds/60, pack.Engine, pack.File)
 }

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/lab/corpus"
 )
 
-func (p *program) dataBuildAction(c *cli.Context) error {
+func (p *program) dataBuild(c *cli.Context) error {
 	opt := corpus.Options{Out: c.String("out"), Dir: c.String("dir"), Threads: c.Int("threads"), Force: c.Bool("force"), Parts: c.StringSlice("parts")}
 	m, list := corpus.Read(c.Args().First())
 	if err := list.Err(); err != nil {
@@ -46,7 +46,7 @@ func (p *program) dataPart(ctx context.Context, m *corpus.Manifest, part string,
 	return nil
 }
 
-func (p *program) dataCheckAction(c *cli.Context) error {
+func (p *program) dataCheck(c *cli.Context) error {
 	file, dir := c.Args().First(), c.String("dir")
 	m, list := corpus.Read(file)
 	if dir == "" {

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/lab/corpus/pii"
 )
 
-func (p *program) dataScrubAction(c *cli.Context) error {
+func (p *program) dataScrub(c *cli.Context) error {
 	var kinds []pii.Kind
 	for _, k := range c.StringSlice("kinds") {
 		if !slices.Contains(pii.Kinds(), pii.Kind(k)) {
@@ -64,15 +64,8 @@ func (p *program) printFound(r *pii.Report) error {
 	})
 }
 
-func (p *program) dataCroissantExportAction(c *cli.Context) error {
-	return p.exportCroissant(c.Args().First(), c.String("out"))
-}
-
-func (p *program) dataCroissantImportAction(c *cli.Context) error {
-	return p.importCroissant(c.Args().First(), c.String("out"), croissant.ImportOptions{Text: c.String("text"), License: c.String("license")})
-}
-
-func (p *program) exportCroissant(dir, out string) error {
+func (p *program) exportCroissant(c *cli.Context) error {
+	dir, out := c.Args().First(), c.String("out")
 	l, err := corpus.OpenLineage(dir)
 	if err != nil {
 		return err
@@ -93,14 +86,15 @@ func (p *program) exportCroissant(dir, out string) error {
 	return p.printLine(map[string]any{"file": out, "record_sets": len(l.Files)}, "%s: %s", out, count(len(l.Files), "record set"))
 }
 
-func (p *program) importCroissant(file, out string, opt croissant.ImportOptions) error {
+func (p *program) importCroissant(c *cli.Context) error {
+	file, out := c.Args().First(), c.String("out")
 	data, err := fsx.ReadFile(file, croissant.MaxBytes)
 	if err != nil {
 		var list diag.List
 		list.Add(diag.BadCroissant, diag.Pos{File: file}, err.Error(), "")
 		return list.Err()
 	}
-	manifest, list := croissant.Import(file, data, opt)
+	manifest, list := croissant.Import(file, data, croissant.ImportOptions{Text: c.String("text"), License: c.String("license")})
 	if err := list.Err(); err != nil {
 		return err
 	}

@@ -218,10 +218,9 @@ func (p *program) devicePull(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.json {
-			return p.printJSON(v)
-		}
-		return p.printTable([]string{"FILE", "SIZE", "DIGEST"}, [][]string{{v.Path, size(v.Bytes), short(v.Digest)}})
+		return p.printOr(v, func() error {
+			return p.printTable([]string{"FILE", "SIZE", "DIGEST"}, [][]string{{v.Path, size(v.Bytes), short(v.Digest)}})
+		})
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/train/dataset/synth"
 	"mm-abi.org/mm/train/decode"
 	"mm-abi.org/mm/train/modal"
+	"mm-abi.org/mm/train/preference"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -28,10 +29,8 @@ var ofBuilds = []string{"kinds", "ask", "seed", "speech", "fsdd", "speakers", "b
 
 // recipeOptions refuses the flags that a checkpoint's recipe replaces.
 func recipeOptions(c *cli.Context) error {
-	for _, name := range ofBuilds {
-		if c.IsSet(name) {
-			return usageError{fmt.Errorf("--%s is for builds: the recipe of a checkpoint sets it", name)}
-		}
+	if err := refuseOptions(c, "--%s is for builds: the recipe of a checkpoint sets it", ofBuilds...); err != nil {
+		return err
 	}
 	return nil
 }
@@ -88,10 +87,7 @@ func (p *program) evalSense(c *cli.Context) error {
 		out = append(out, tried{looks[i], e})
 		rows = append(rows, scored(e.Scores, looks[i].Name())...)
 	}
-	if p.json {
-		return p.printJSON(out)
-	}
-	return p.printTable(append([]string{"SHOWN"}, scoreHeading...), rows)
+	return p.printOr(out, func() error { return p.printTable(append([]string{"SHOWN"}, scoreHeading...), rows) })
 }
 
 var scoreHeading = []string{"QUESTION", "RIGHT", "95 % INTERVAL", "N", "CHANCE"}
@@ -250,4 +246,62 @@ func (p *program) drawBuild(ctx context.Context, m measuredBuild, opt eval.DrawO
 		rows = append(rows, scored(j.Scores, j.Canvas.Name(), string(j.Judge))...)
 	}
 	return p.printTable(append([]string{"PICTURE", "JUDGE"}, scoreHeading...), rows)
+}
+
+func (p *program) evalPreference(c *cli.Context) error {
+	opt := preference.MeasureOptions{N: c.Int("n"), Dir: c.String("data"), Threads: c.Int("threads")}
+	if opt.N < 1 {
+		return usageError{fmt.Errorf("--n %d: must be at least 1", opt.N)}
+	}
+	m, err := preference.Measure(c.Context, c.Args().First(), opt)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(m)
+	}
+	var rows [][]string
+	for _, c := range m.Changes {
+		low, high := c.Interval()
+		share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(c.N)) }
+		rows = append(rows, []string{c.Kind, share(c.Before), share(c.After), fmt.Sprintf("%+.1f points", 100*c.Difference()), fmt.Sprintf("%+.1f to %+.1f", 100*low, 100*high), fmt.Sprint(c.N)})
+	}
+	return p.printTable([]string{"ASKED FOR", "BEFORE", "AFTER", "CHANGE", "95 % INTERVAL", "N"}, rows)
+}
+
+// isCheckpoint reports whether arg is a training checkpoint.
+func isCheckpoint(arg string) bool {
+	head, err := fsx.ReadHead(arg, fsx.SniffLen)
+	return err == nil && fsx.Sniff(head) == fsx.Safetensors
+}
+
+// drawCheckpoint measures the images that the decoder in a checkpoint draws.
+func (p *program) drawCheckpoint(ctx context.Context, file string, ablate bool, opt decode.MeasureOptions) error {
+	looks := []decode.Look{decode.Actual}
+	if ablate {
+		looks = append(looks, decode.Another)
+	}
+	all, err := decode.Measure(ctx, file, looks, opt)
+	if err != nil {
+		return err
+	}
+	return p.printDrawn(looks, all)
+}
+
+// judged is the output of mm eval draw for a judge of a checkpoint.
+type judged struct {
+	Look decode.Look `json:"look,omitempty"`
+	train.Evaluation
+}
+
+func (p *program) printDrawn(looks []decode.Look, all []train.Evaluation) error {
+	var out []judged
+	var rows [][]string
+	for i, e := range all {
+		out = append(out, judged{looks[i], e})
+		rows = append(rows, scored(e.Scores, looks[i].Name())...)
+	}
+	return p.printOr(out, func() error {
+		return p.printTable([]string{"PROMPT", "ASKED FOR", "RIGHT", "95 % INTERVAL", "N", "CHANCE"}, rows)
+	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,23 +193,19 @@ func (p *program) printSuite(results *suite.Results, outcomes []*suite.Outcome) 
 
 func figured(x float64) string { return fmt.Sprintf("%.4f", x) }
 
-func (p *program) evalCompareAction(c *cli.Context) error {
-	margin, relative := c.Float64("margin"), c.Float64("relative")
+func (p *program) compareRuns(c *cli.Context) error {
+	opt := suite.CompareOptions{Margin: c.Float64("margin"), Relative: c.Float64("relative"), Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")}
 	switch {
-	case !(margin >= 0):
-		return usageError{fmt.Errorf("--margin %g: must not be negative", margin)}
-	case c.IsSet("relative") && !(relative > 0 && relative < 1):
-		return usageError{fmt.Errorf("--relative %g: want a part between 0 and 1", relative)}
+	case !(opt.Margin >= 0):
+		return usageError{fmt.Errorf("--margin %g: must not be negative", opt.Margin)}
+	case c.IsSet("relative") && !(opt.Relative > 0 && opt.Relative < 1):
+		return usageError{fmt.Errorf("--relative %g: want a part between 0 and 1", opt.Relative)}
 	case c.IsSet("relative") && c.IsSet("margin"):
 		return usageError{errors.New("--margin and --relative exclude each other")}
 	}
-	return p.compareRuns(c.Args().Slice(), suite.CompareOptions{Margin: margin, Relative: relative, Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")})
-}
-
-func (p *program) compareRuns(paths []string, opt suite.CompareOptions) error {
 	var runs []*suite.Run
 	var all diag.List
-	for _, path := range paths {
+	for _, path := range c.Args().Slice() {
 		r, list := suite.ReadRun(filepath.Clean(path))
 		all = append(all, list...)
 		runs = append(runs, r)
@@ -249,20 +246,13 @@ func (p *program) printJudged(rows any, list diag.List) error {
 	return nil
 }
 
-func (p *program) evalBudgetAction(c *cli.Context) error {
+func (p *program) evalBudget(c *cli.Context) error {
 	m, err := p.measuredOptions(c)
 	if err != nil {
 		return err
 	}
-	file := c.Args().Get(1)
-	if file == "" {
-		file = "budgets.yaml"
-	}
-	return p.judgeBudget(c.Context, m, file, c.String("results"), c.String("out"))
-}
-
-func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, results, out string) error {
-	b, list := eval.ReadBudgets(file)
+	ctx, results, out := c.Context, c.String("results"), c.String("out")
+	b, list := eval.ReadBudgets(cmp.Or(c.Args().Get(1), "budgets.yaml"))
 	if list.Failed() {
 		return list.Err()
 	}
@@ -276,7 +266,7 @@ func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, result
 	}
 	var rows []eval.Row
 	var source suite.Source
-	err := p.measuring(ctx, m, func(r *runner.Runner) error {
+	err = p.measuring(ctx, m, func(r *runner.Runner) error {
 		if err := b.Measure(ctx, r, &f); err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/urfave/cli/v2"
+
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/remote"
@@ -31,6 +33,17 @@ type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
+
+// refuseOptions returns a usage error in a format with the name of the first flag of names
+// that is set.
+func refuseOptions(c *cli.Context, format string, names ...string) error {
+	for _, name := range names {
+		if c.IsSet(name) {
+			return usageError{fmt.Errorf(format, name)}
+		}
+	}
+	return nil
+}
 
 // hinted is an error with a hint.
 type hinted struct {

@@ -145,16 +145,13 @@ func (p *program) experimentWatch(c *cli.Context) error {
 		if addr != "" {
 			return p.serveStudy(c.Context, dir, addr, key)
 		}
-		return broken(study.Watch(c.Context, dir, key, every, p.showStudy))
+		return broken(study.Watch(c.Context, dir, key, every, func(s study.Status) error { return show(p, s, nil, p.showStudy) }))
 	})
 }
 
 // showStudy prints the state of a run: a table that replaces the last one on a terminal,
 // otherwise a line.
 func (p *program) showStudy(s study.Status) error {
-	if p.json {
-		return p.printJSON(s)
-	}
 	if _, tty := styleOf(p.stdout); !tty {
 		return p.line("%s", s.Line())
 	}

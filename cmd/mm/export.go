@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +14,14 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) exportServerAction(c *cli.Context) error {
+func (p *program) exportPeft(c *cli.Context) error {
+	if err := convert.ExportPEFT(c.Args().First(), convert.Adapted{Core: c.String("core")}, c.String("base"), c.String("out")); err != nil {
+		return err
+	}
+	return p.printLine(map[string]any{"out": c.String("out")}, "%s", diag.Printable(c.String("out")))
+}
+
+func (p *program) exportServer(c *cli.Context) error {
 	opt := workspace.ServerOptions{Claim: claimOptions(c), Kind: servers.Kind(c.String("kind")), Target: c.String("target"), Out: c.String("out"),
 		ManifestOptions: servers.ManifestOptions{Server: c.String("server"), Format: c.String("format")}}
 	if !slices.Contains(servers.Kinds(), opt.Kind) {
@@ -24,36 +30,21 @@ func (p *program) exportServerAction(c *cli.Context) error {
 	if c.Args().First() == "" {
 		return usageError{errors.New("REF is missing")}
 	}
-	return p.exportServer(c.Context, remoteOptions(c, c.Args().First()), c.Args().First(), opt)
-}
-
-func (p *program) exportWebAction(c *cli.Context) error {
-	opt := workspace.WebOptions{Claim: claimOptions(c), Target: c.String("target"), Out: c.String("out")}
-	return p.exportWeb(c.Context, remoteOptions(c, c.Args().First()), c.Args().First(), c.String("runtime"), opt)
-}
-
-func (p *program) exportPeftAction(c *cli.Context) error {
-	if err := convert.ExportPEFT(c.Args().First(), convert.Adapted{Core: c.String("core")}, c.String("base"), c.String("out")); err != nil {
-		return err
-	}
-	return p.printLine(map[string]any{"out": c.String("out")}, "%s", diag.Printable(c.String("out")))
-}
-
-func (p *program) exportServer(ctx context.Context, open workspace.Options, ref string, opt workspace.ServerOptions) error {
-	return p.inWorkspace(open, func(w *workspace.Workspace) error {
-		files, err := w.ExportServer(ctx, ref, opt)
+	return p.inWorkspace(remoteOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+		files, err := w.ExportServer(c.Context, c.Args().First(), opt)
 		return p.exported(map[string]any{"kind": opt.Kind}, opt.Out, files, err)
 	})
 }
 
-func (p *program) exportWeb(ctx context.Context, open workspace.Options, ref, archive string, opt workspace.WebOptions) error {
-	runtime, err := native.OpenWeb(ctx, archive)
+func (p *program) exportWeb(c *cli.Context) error {
+	opt := workspace.WebOptions{Claim: claimOptions(c), Target: c.String("target"), Out: c.String("out")}
+	runtime, err := native.OpenWeb(c.Context, c.String("runtime"))
 	if err != nil {
 		return err
 	}
 	opt.Runtime = servers.WebRuntime(runtime)
-	return p.inWorkspace(open, func(w *workspace.Workspace) error {
-		files, err := w.ExportWeb(ctx, ref, opt)
+	return p.inWorkspace(remoteOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+		files, err := w.ExportWeb(c.Context, c.Args().First(), opt)
 		return p.exported(map[string]any{}, opt.Out, files, err)
 	})
 }

@@ -16,36 +16,20 @@ import (
 	"mm-abi.org/mm/workspace/modelfile"
 )
 
-func (p *program) inspectAction(c *cli.Context) error {
+func (p *program) inspect(c *cli.Context) error {
 	if path := c.Args().First(); modelfile.Format(path) != "" {
 		return p.inspectFile(c.Context, path, c.Bool("nodes"))
 	}
-	return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-		return p.inspect(c.Context, w, c.Args().First(), c.Bool("remote"))
-	})
-}
-
-// find finds an artifact in the store, or with remote at its registry.
-func find(ctx context.Context, w *workspace.Workspace, arg string, remote bool) (*workspace.Located, error) {
-	if remote {
-		return w.FindPublished(ctx, arg)
-	}
-	return w.Find(ctx, arg)
-}
-
-func (p *program) inspect(ctx context.Context, w *workspace.Workspace, arg string, remote bool) error {
-	at, err := find(ctx, w, arg, remote)
-	if err != nil {
-		return err
-	}
-	v, err := w.Inspect(ctx, at)
-	if err != nil {
-		return err
-	}
-	if p.json {
-		return p.printJSON(v)
-	}
-	return p.printInspected(v, "")
+	return p.onArtifact(func(c *cli.Context, w *workspace.Workspace, at *workspace.Located) error {
+		v, err := w.Inspect(c.Context, at)
+		if err != nil {
+			return err
+		}
+		if p.json {
+			return p.printJSON(v)
+		}
+		return p.printInspected(v, "")
+	})(c)
 }
 
 func (p *program) printInspected(in workspace.View, indent string) error {

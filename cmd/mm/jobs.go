@@ -185,7 +185,7 @@ func (p *program) jobsRun(c *cli.Context) error {
 	})
 }
 
-func (p *program) jobsExportKubernetesAction(c *cli.Context) (err error) {
+func (p *program) jobsExport(c *cli.Context) (err error) {
 	o := farm.KubernetesOptions{
 		Image: c.String("image"), Secret: c.String("secret"), Queue: c.String("queue"), Namespace: c.String("namespace"), Servers: c.String("server"),
 		FileImage: c.String("file-image"), FileClaim: c.String("file-claim"), Level: c.String("level"), Workers: c.Int("workers"), MilliCPU: c.Int("milli-cpu"), GPUs: c.Int("gpus"),
@@ -196,26 +196,12 @@ func (p *program) jobsExportKubernetesAction(c *cli.Context) (err error) {
 	if err != nil {
 		return usageError{err}
 	}
-	return p.exportKubernetes(c.Args().First(), c.String("out"), o)
-}
-
-// exportKubernetes writes the manifests of a file.
-func (p *program) exportKubernetes(file, out string, o farm.KubernetesOptions) error {
-	m, err := farm.Kubernetes(file, o)
+	out := c.String("out")
+	m, err := farm.Kubernetes(c.Args().First(), o)
 	if err != nil {
 		return err
 	}
-	d, err := fsx.Create(out, 0o755, fsx.Options{})
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	names := []string{"jobset.yaml"}
-	err = d.WriteFile(names[0], m.Set, 0o644)
-	if len(m.Queues) > 0 {
-		names = append(names, "queues.yaml")
-		err = errors.Join(err, d.WriteFile(names[1], m.Queues, 0o644))
-	}
+	names, err := m.Write(out)
 	if err != nil {
 		return err
 	}

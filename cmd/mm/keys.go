@@ -22,7 +22,7 @@ const (
 	cosignPasswordEnv = "COSIGN_PASSWORD"
 )
 
-func (p *program) keysGenerateAction(c *cli.Context) error {
+func (p *program) keysGenerate(c *cli.Context) error {
 	opt := workspace.KeyOptions{
 		Algorithm: sign.Algorithm(c.String("type")), Name: c.String("name"), Prefix: c.String("out"), NoTrust: c.Bool("no-trust"),
 	}
@@ -33,15 +33,13 @@ func (p *program) keysGenerateAction(c *cli.Context) error {
 	if c.Bool("unencrypted") {
 		password = func() ([]byte, error) { return nil, nil }
 	}
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.keysGenerate(c.Context, w, opt, password) })
-}
-
-func (p *program) keysGenerate(ctx context.Context, w *workspace.Workspace, opt workspace.KeyOptions, password func() ([]byte, error)) error {
-	made, err := w.GenerateKey(ctx, opt, password)
-	if err != nil {
-		return err
-	}
-	return p.printLine(made, "%s\n%s", made.Private, made.Public)
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		made, err := w.GenerateKey(c.Context, opt, password)
+		if err != nil {
+			return err
+		}
+		return p.printLine(made, "%s\n%s", made.Private, made.Public)
+	})
 }
 
 // newPassword reads the password of a new key from the environment, or twice from
@@ -90,4 +88,44 @@ func (p *program) ask(prompt string) ([]byte, error) {
 	pass, err := term.ReadPassword(int(f.Fd()))
 	fmt.Fprintln(p.stderr)
 	return pass, err
+}
+
+// signerFlags select who signs: a key, or with services the identity of a token.
+type signerFlags struct {
+	key       string
+	certified workspace.CertifiedOptions
+}
+
+// signerOptions returns who signs, or refuses flags that exclude each other.
+func signerOptions(c *cli.Context) (signerFlags, error) {
+	s := signerFlags{c.String("key"), workspace.CertifiedOptions{Services: c.String("signing-config"), Root: c.String("trusted-root"), Token: c.String("identity-token")}}
+	if !c.Bool("keyless") {
+		if err := refuseOptions(c, "--%s requires --keyless", "signing-config", "trusted-root", "identity-token"); err != nil {
+			return s, err
+		}
+		return s, nil
+	}
+	if err := refuseOptions(c, "--%s and --keyless exclude each other", "key", "oms"); err != nil {
+		return s, err
+	}
+	if s.certified.Services == "" || s.certified.Root == "" {
+		return s, usageError{errors.New("--keyless: want --signing-config and --trusted-root")}
+	}
+	return s, nil
+}
+
+// signerOf returns the signer.
+func (p *program) signerOf(ctx context.Context, w *workspace.Workspace, s signerFlags) (*workspace.Signer, error) {
+	if s.certified.Services != "" {
+		return w.Certified(ctx, s.certified)
+	}
+	return w.Signer(s.key, p.password)
+}
+
+func (p *program) auditVerify(c *cli.Context, w *workspace.Workspace) error {
+	report, err := w.CheckAudit(c.Context, c.String("head"))
+	if err != nil {
+		return err
+	}
+	return p.printLine(report, "%s, none missing; the last is %s", count(report.Entries, "line"), report.Head)
 }

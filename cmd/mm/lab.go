@@ -111,8 +111,7 @@ func (p *program) labVerify(c *cli.Context) error {
 		if r.Running {
 			state += "; running"
 		}
-		err = p.line("%s: %s, none missing, the head signed by %s; head %s%s", r.Run, count(r.Rows, "row"), r.Key, r.Head, state)
-		return err
+		return p.line("%s: %s, none missing, the head signed by %s; head %s%s", r.Run, count(r.Rows, "row"), r.Key, r.Head, state)
 	})
 }
 

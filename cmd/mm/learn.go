@@ -92,10 +92,8 @@ func (p *program) evalLM(c *cli.Context) error {
 	case ".yaml", ".yml":
 		return p.evalConfig(arg)
 	case ".gguf":
-		for _, flag := range []string{"ngram", "sample"} {
-			if c.IsSet(flag) {
-				return usageError{fmt.Errorf("--%s is for checkpoints and configurations", flag)}
-			}
+		if err := refuseOptions(c, "--%s is for checkpoints and configurations", "ngram", "sample"); err != nil {
+			return err
 		}
 		return p.evalGGUF(c.Context, arg, c.String("data"), score.FileOptions{Threads: c.Int("threads"), Options: score.Options{
 			Window: c.Int("window"), Limit: c.Int("windows"), Separator: c.String("separator"), Special: c.Bool("special"),
@@ -125,7 +123,7 @@ func (p *program) evalConfig(file string) error {
 	if err != nil {
 		return err
 	}
-	return p.printMeasured(measured{NGram: &base})
+	return show(p, measured{NGram: &base}, nil, p.printMeasured)
 }
 
 // mostText is the largest text that is read into memory.
@@ -143,7 +141,7 @@ func (p *program) evalGGUF(ctx context.Context, file, data string, opt score.Fil
 	if err != nil {
 		return err
 	}
-	return p.printMeasured(measured{Model: evaluated(train.Evaluation{Loss: ev.Loss, BitsPerByte: ev.BitsPerByte, Predictions: ev.Predictions, Bytes: ev.Bytes})})
+	return show(p, measured{Model: evaluated(train.Evaluation{Loss: ev.Loss, BitsPerByte: ev.BitsPerByte, Predictions: ev.Predictions, Bytes: ev.Bytes})}, nil, p.printMeasured)
 }
 
 func (p *program) evalCheckpoint(ctx context.Context, file string, opt train.MeasureOptions) error {
@@ -153,13 +151,10 @@ func (p *program) evalCheckpoint(ctx context.Context, file string, opt train.Mea
 	}
 	model := evaluated(m.Evaluation)
 	model.Adapters = m.Adapters
-	return p.printMeasured(measured{Model: model, NGram: m.NGram, Samples: m.Samples})
+	return show(p, measured{Model: model, NGram: m.NGram, Samples: m.Samples}, nil, p.printMeasured)
 }
 
 func (p *program) printMeasured(m measured) error {
-	if p.json {
-		return p.printJSON(m)
-	}
 	var rows [][]string
 	if m.NGram != nil {
 		for _, b := range []struct {

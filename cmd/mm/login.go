@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/registry/remote"
 )
 
-func (p *program) loginAction(c *cli.Context) error {
+func (p *program) login(c *cli.Context) error {
 	opt := remote.LoginOptions{Host: c.Args().First(), User: c.String("user"), Plaintext: c.Bool("plaintext")}
 	var err error
 	if opt.Password, err = p.secret(opt.User, c.Bool("password-stdin")); err != nil {
@@ -35,7 +35,7 @@ func (p *program) loginAction(c *cli.Context) error {
 	return p.sayLine(map[string]string{"host": opt.Host}, "logged in to %s", opt.Host)
 }
 
-func (p *program) logoutAction(c *cli.Context) error {
+func (p *program) logout(c *cli.Context) error {
 	if err := remote.Logout(c.Context, c.Args().First()); err != nil || !p.json {
 		return err
 	}

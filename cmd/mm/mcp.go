@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) mcpAction(c *cli.Context) error {
+func (p *program) mcp(c *cli.Context) error {
 	if len(c.StringSlice("origin")) > 0 && c.String("http") == "" {
 		return usageError{errors.New("--origin requires --http")}
 	}

@@ -81,8 +81,7 @@ func (p *program) newModule(dir string) error {
 	if err := p.tell(p.stderr, list); err != nil {
 		return err
 	}
-	err := p.line("%s %s in %s", m.Type, m.ID(), dir)
-	return err
+	return p.line("%s %s in %s", m.Type, m.ID(), dir)
 }
 
 // moduleCheck reports every fault of every module.

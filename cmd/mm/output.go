@@ -74,6 +74,14 @@ func (p *program) printOr(v any, text func() error) error {
 	return text()
 }
 
+// show prints v as JSON if --json is set, otherwise as text, unless making it failed.
+func show[T any](p *program, v T, err error, text func(T) error) error {
+	if err != nil {
+		return err
+	}
+	return p.printOr(v, func() error { return text(v) })
+}
+
 // printLine prints v as JSON if --json is set, otherwise lines of text.
 func (p *program) printLine(v any, format string, args ...any) error {
 	return p.printOr(v, func() error {

@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) registryLsAction(c *cli.Context, w *workspace.Workspace) error {
+func (p *program) registryLs(c *cli.Context, w *workspace.Workspace) error {
 	list, err := w.Repositories(c.Context, c.Args().First())
 	if err != nil {
 		return err
@@ -17,7 +17,7 @@ func (p *program) registryLsAction(c *cli.Context, w *workspace.Workspace) error
 	return printRows(p, list, []string{"REPOSITORY"}, func(name string) []string { return []string{name} })
 }
 
-func (p *program) registryTagsAction(c *cli.Context, w *workspace.Workspace) error {
+func (p *program) registryTags(c *cli.Context, w *workspace.Workspace) error {
 	list, err := w.Tags(c.Context, c.Args().First())
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (p *program) registryTagsAction(c *cli.Context, w *workspace.Workspace) err
 	return printRows(p, list, []string{"REF", "DIGEST"}, func(t workspace.PublishedTag) []string { return []string{t.Ref, short(t.Digest)} })
 }
 
-func (p *program) registryRmAction(c *cli.Context, w *workspace.Workspace) error {
+func (p *program) registryRm(c *cli.Context, w *workspace.Workspace) error {
 	deleted, err := w.Unpublish(c.Context, c.Args().Slice()...)
 	for _, ref := range deleted {
 		p.say("deleted %s", ref)
@@ -36,7 +36,7 @@ func (p *program) registryRmAction(c *cli.Context, w *workspace.Workspace) error
 	return p.printJSON(map[string][]string{"deleted": deleted})
 }
 
-func (p *program) registryCpAction(c *cli.Context) error {
+func (p *program) registryCp(c *cli.Context) error {
 	return p.transfer(remoteOptions(c, "."), "copying", func(w *workspace.Workspace) (moved, error) {
 		claim := claimOptions(c)
 		claim.Expect = c.String("expect")
@@ -50,7 +50,7 @@ func (p *program) registryCpAction(c *cli.Context) error {
 	})
 }
 
-func (p *program) registryAttachAction(c *cli.Context) error {
+func (p *program) registryAttach(c *cli.Context) error {
 	return p.transfer(remoteOptions(c, "."), "attaching", func(w *workspace.Workspace) (moved, error) {
 		done, err := w.Attach(c.Context, c.Args().Get(0), c.Args().Get(1), workspace.AttachOptions{Type: c.String("type")})
 		if err != nil {
@@ -60,7 +60,7 @@ func (p *program) registryAttachAction(c *cli.Context) error {
 	})
 }
 
-func (p *program) registryDiffAction(c *cli.Context, w *workspace.Workspace) error {
+func (p *program) registryDiff(c *cli.Context, w *workspace.Workspace) error {
 	list, err := w.Diff(c.Context, c.Args().Get(0), c.Args().Get(1))
 	if err == nil {
 		err = printRows(p, list, []string{"CHANGE", "FILE", "OLD", "NEW"}, func(d workspace.Change) []string {

@@ -14,9 +14,10 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) pullAction(c *cli.Context) error {
-	if hub.IsRef(c.Args().First()) {
-		return p.fetchHub(c.Context, c.Args().First(), workspace.FetchOptions{Out: c.String("out"), Include: c.StringSlice("include")})
+func (p *program) pull(c *cli.Context) error {
+	ref := c.Args().First()
+	if hub.IsRef(ref) {
+		return p.fetchHub(c.Context, ref, workspace.FetchOptions{Out: c.String("out"), Include: c.StringSlice("include")})
 	}
 	opt := workspace.PullOptions{
 		Claim: claimOptions(c), As: c.String("as"), Target: c.String("target"), Only: c.StringSlice("only"), Out: c.String("out"),
@@ -24,12 +25,8 @@ func (p *program) pullAction(c *cli.Context) error {
 	if len(opt.Only) > 0 && opt.Out == "" {
 		return usageError{errors.New("--only requires --out DIR: a partial artifact is not added to the store")}
 	}
-	return p.pull(c.Context, remoteOptions(c, "."), c.Args().First(), opt)
-}
-
-func (p *program) pull(ctx context.Context, open workspace.Options, ref string, opt workspace.PullOptions) error {
-	return p.transfer(open, "pulling", func(w *workspace.Workspace) (moved, error) {
-		got, err := w.Pull(ctx, ref, opt)
+	return p.transfer(remoteOptions(c, "."), "pulling", func(w *workspace.Workspace) (moved, error) {
+		got, err := w.Pull(c.Context, ref, opt)
 		if err != nil {
 			return moved{}, err
 		}

@@ -13,22 +13,19 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) pushAction(c *cli.Context) error {
-	if hub.IsRef(c.Args().Get(1)) {
+func (p *program) push(c *cli.Context) error {
+	ref, dest := c.Args().Get(0), c.Args().Get(1)
+	if hub.IsRef(dest) {
 		opt := workspace.PublishOptions{Target: c.String("target"), Message: c.String("message"), Private: c.Bool("private"), Request: c.Bool("pr"), DryRun: c.Bool("dry-run")}
-		return p.publish(c.Context, workspace.Options{Layout: c.String("layout")}, c.Args().Get(0), c.Args().Get(1), c.String("card"), opt)
+		return p.publish(c.Context, workspace.Options{Layout: c.String("layout")}, ref, dest, c.String("card"), opt)
 	}
 	if c.Bool("as-image") {
 		opt := workspace.ImageOptions{Target: c.String("target"), Architecture: c.String("arch"), Force: c.Bool("force")}
-		return p.pushImage(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), c.String("key"), opt)
+		return p.pushImage(c.Context, remoteOptions(c, ref), ref, dest, c.String("key"), opt)
 	}
 	opt := workspace.PushOptions{Expect: c.String("expect"), Force: c.Bool("force")}
-	return p.push(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
-}
-
-func (p *program) push(ctx context.Context, open workspace.Options, ref, dest string, opt workspace.PushOptions) error {
-	return p.transfer(open, "pushing", func(w *workspace.Workspace) (moved, error) {
-		done, err := w.Push(ctx, ref, dest, opt)
+	return p.transfer(remoteOptions(c, ref), "pushing", func(w *workspace.Workspace) (moved, error) {
+		done, err := w.Push(c.Context, ref, dest, opt)
 		if err != nil {
 			return moved{}, err
 		}

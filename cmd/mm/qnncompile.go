@@ -55,10 +55,8 @@ func (p *program) qnnCompile(c *cli.Context) error {
 		result, err := compile.Language(c.Context, engine, language)
 		return p.printCompiled(result, err, began)
 	}
-	for _, flag := range []string{"window", "positions", "layers"} {
-		if c.IsSet(flag) {
-			return usageError{fmt.Errorf("--%s is for language models (.gguf)", flag)}
-		}
+	if err := refuseOptions(c, "--%s is for language models (.gguf)", "window", "positions", "layers"); err != nil {
+		return err
 	}
 	if opt.Inputs, err = calibration(opt, c.StringSlice("calibrate"), c.StringSlice("shape")); err != nil {
 		return err
@@ -87,10 +85,8 @@ func languageOptions(c *cli.Context, opt compile.Options) (compile.LanguageOptio
 	out := compile.LanguageOptions{
 		Model: opt.Model, Chip: opt.Chip, Window: c.Int("window"), Positions: c.Int("positions"), MinCosine: opt.MinCosine, Out: opt.Out, Force: opt.Force, Chips: opt.Chips,
 	}
-	for _, flag := range []string{"calibrate", "shape", "keep", "quantised"} {
-		if c.IsSet(flag) {
-			return out, usageError{fmt.Errorf("--%s is for ONNX models: a language model is computed in floats", flag)}
-		}
+	if err := refuseOptions(c, "--%s is for ONNX models: a language model is computed in floats", "calibrate", "shape", "keep", "quantised"); err != nil {
+		return out, err
 	}
 	if opt.Precision != compile.FP16 {
 		return out, usageError{fmt.Errorf("--precision %s: language models require fp16", opt.Precision)}

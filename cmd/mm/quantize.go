@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/assemble/quantize"
 )
 
-func (p *program) quantizeAction(c *cli.Context) error {
+func (p *program) quantize(c *cli.Context) error {
 	recipe, err := quantize.Recipe(c.String("to"))
 	if err != nil {
 		return usageError{fmt.Errorf("--to: %w", err)}
@@ -42,7 +42,7 @@ func (p *program) quantizeAction(c *cli.Context) error {
 	for _, w := range written {
 		q.Bytes += w.Bytes
 	}
-	return p.printQuantized(q)
+	return show(p, q, nil, p.printQuantized)
 }
 
 // quantized is the output of mm quantize.
@@ -55,9 +55,6 @@ type quantized struct {
 }
 
 func (p *program) printQuantized(q quantized) error {
-	if p.json {
-		return p.printJSON(q)
-	}
 	for _, n := range q.Notes {
 		p.say("%s", n)
 	}

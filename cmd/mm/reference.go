@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-func (p *program) manAction(c *cli.Context) error {
+func (p *program) man(c *cli.Context) error {
 	return writeManPages(c.App, c.Args().First())
 }
 

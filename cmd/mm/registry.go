@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,10 +12,6 @@ import (
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/workspace"
 )
-
-func (p *program) registryServeAction(c *cli.Context) error {
-	return p.registryServe(c.Context, servingOptions(c), c.String("layout"))
-}
 
 // serving holds the options of mm registry serve.
 type serving struct {
@@ -66,7 +61,8 @@ func (s *serving) check() error {
 	return nil
 }
 
-func (p *program) registryServe(ctx context.Context, opt serving, layout string) error {
+func (p *program) registryServe(c *cli.Context) error {
+	ctx, opt := c.Context, servingOptions(c)
 	if err := opt.check(); err != nil {
 		return err
 	}
@@ -75,7 +71,7 @@ func (p *program) registryServe(ctx context.Context, opt serving, layout string)
 		return err
 	}
 	defer w.Close()
-	store, err := w.Served(ctx, layout, opt.ReadOnly)
+	store, err := w.Served(ctx, c.String("layout"), opt.ReadOnly)
 	if err != nil {
 		return err
 	}

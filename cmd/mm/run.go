@@ -327,10 +327,8 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 // requestOptions builds the request from the flags, or reads it from a file.
 func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
-		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools", "asset", "keep"} {
-			if c.IsSet(name) {
-				return runner.Request{}, usageError{fmt.Errorf("--%s and --request exclude each other", name)}
-			}
+		if err := refuseOptions(c, "--%s and --request exclude each other", "prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools", "asset", "keep"); err != nil {
+			return runner.Request{}, err
 		}
 		if c.NArg() > 1 {
 			return runner.Request{}, usageError{errors.New("a prompt and --request exclude each other")}

@@ -35,8 +35,7 @@ func (p *program) installEngine(ctx context.Context, opt native.Options) error {
 	for _, path := range r.Notices() {
 		p.say("license: %s", path)
 	}
-	err = p.line("%s %s (%s) in %s, from %s", r.Name, r.Version, r.License, r.Dir, r.Origin())
-	return err
+	return p.line("%s %s (%s) in %s, from %s", r.Name, r.Version, r.License, r.Dir, r.Origin())
 }
 
 func (p *program) runtimeList(c *cli.Context) error {
@@ -52,4 +51,68 @@ func (p *program) runtimeList(c *cli.Context) error {
 		state, _, _ := strings.Cut(s.State, "\n")
 		return []string{s.Name, s.Version, s.License, state, s.Dir, s.Record.Origin()}
 	})
+}
+
+func (p *program) enginePush(c *cli.Context) error {
+	opt := workspace.EnginePush{Engine: c.Args().Get(0), Dest: c.Args().Get(1), With: c.StringSlice("with"), Push: workspace.PushOptions{Expect: c.String("expect")}}
+	return p.transfer(remoteOptions(c, "."), "pushing", func(w *workspace.Workspace) (moved, error) {
+		var err error
+		if opt.Signer, err = p.signer(w, c.String("sign")); err != nil {
+			return moved{}, err
+		}
+		done, err := w.PushEngine(c.Context, opt)
+		if err != nil {
+			return moved{}, err
+		}
+		return moved{ref: done.Ref, digest: done.Digest, report: done.Report}, nil
+	})
+}
+
+func (p *program) enginePull(c *cli.Context) error {
+	open := remoteOptions(c, ".")
+	t := p.newTransfer("pulling")
+	open.Progress = t.event
+	return p.inWorkspace(open, func(w *workspace.Workspace) error {
+		opt, clear, err := w.PullEngine(c.Context, c.Args().First(), claimOptions(c))
+		t.wait()
+		if err != nil {
+			return invalidReference(err)
+		}
+		opt.Say = func(text string) { p.say("%s", text) }
+		return errors.Join(p.installEngine(c.Context, opt), clear())
+	})
+}
+
+func (p *program) engineRemove(c *cli.Context) error {
+	home, err := workspace.DefaultHome()
+	if err != nil {
+		return err
+	}
+	r, err := native.Installed(home, c.Args().First())
+	if err != nil {
+		return err
+	}
+	if err := native.Remove(c.Context, r); err != nil {
+		return err
+	}
+	return p.line("%s %s removed from %s", r.Name, r.Version, r.Dir)
+}
+
+func (p *program) doctor(c *cli.Context, w *workspace.Workspace) error {
+	found := w.Examine(c.Context, workspace.ExamineOptions{Version: version, Engines: p.engines})
+	if p.json {
+		return p.printJSON(found)
+	}
+	rows := rowsOf(found, func(f workspace.Finding) []string {
+		return []string{f.What, f.State, f.Detail}
+	})
+	if err := p.printTable([]string{"WHAT", "STATE", "DETAIL"}, rows); err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f.Hint != "" {
+			fmt.Fprintf(p.stdout, "%s: %s\n", f.What, f.Hint)
+		}
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -17,10 +16,8 @@ func dashboardOptions(c *cli.Context) (*dashboard.Options, error) {
 	if c.Bool("dashboard") {
 		return &dashboard.Options{Results: c.StringSlice("results"), Compat: c.String("compat")}, nil
 	}
-	for _, name := range []string{"results", "compat"} {
-		if c.IsSet(name) {
-			return nil, usageError{fmt.Errorf("--%s requires --dashboard", name)}
-		}
+	if err := refuseOptions(c, "--%s requires --dashboard", "results", "compat"); err != nil {
+		return nil, err
 	}
 	return nil, nil
 }

@@ -15,11 +15,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/notices"
+	"mm-abi.org/mm/schemas"
 )
 
-func (p *program) helpAction(c *cli.Context) error {
+func (p *program) help(c *cli.Context) error {
 	commands, path := c.App.Commands, c.App.Name
 	var at *cli.Command
 	for _, word := range c.Args().Slice() {
@@ -38,7 +40,7 @@ func (p *program) helpAction(c *cli.Context) error {
 	return err
 }
 
-func (p *program) versionAction(c *cli.Context) error {
+func (p *program) version(c *cli.Context) error {
 	if c.Bool("licenses") {
 		text, err := notices.Text()
 		if err != nil {
@@ -163,11 +165,28 @@ func revision() func() (string, error) {
 //go:embed completion
 var completions embed.FS
 
-func (p *program) completionAction(c *cli.Context) error {
+func (p *program) completion(c *cli.Context) error {
 	script, err := completions.ReadFile("completion/mm." + c.Args().First())
 	if err != nil {
 		return usageError{fmt.Errorf("unsupported shell %q, want bash, zsh, fish or powershell", c.Args().First())}
 	}
 	_, err = p.stdout.Write(script)
+	return err
+}
+
+func (p *program) schema(c *cli.Context) error {
+	if c.NArg() == 0 {
+		_, err := fmt.Fprintln(p.stdout, strings.ReplaceAll(joined(schemas.Kinds()), ", ", "\n"))
+		return err
+	}
+	data, err := schemas.Bundle(schemas.Kind(c.Args().First()))
+	if err != nil {
+		hint := "mm schema lists the names"
+		if near, ok := diag.Nearest(c.Args().First(), strings.Split(joined(schemas.Kinds()), ", ")); ok {
+			hint = "did you mean " + near + "?"
+		}
+		return usageError{hinted{err, hint}}
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s", data)
 	return err
 }

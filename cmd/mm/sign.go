@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-func (p *program) signAction(c *cli.Context) error {
+func (p *program) sign(c *cli.Context) error {
 	with, err := signerOptions(c)
 	if err != nil {
 		return err
@@ -22,13 +22,24 @@ func (p *program) signAction(c *cli.Context) error {
 		return p.signFolder(c.Context, folderOptions{dir: c.Args().First(), file: c.String("signature"), target: c.String("target"),
 			keys: []string{c.String("key")}, chain: c.String("certificate-chain"), workspace: workspace.Options{Layout: c.String("layout")}})
 	}
-	for _, name := range []string{"target", "certificate-chain"} {
-		if c.IsSet(name) {
-			return usageError{fmt.Errorf("--%s requires --oms", name)}
-		}
+	if err := refuseOptions(c, "--%s requires --oms", "target", "certificate-chain"); err != nil {
+		return err
 	}
-	opt := workspace.Options{Layout: c.String("layout")}
-	return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), with) })
+	return p.inWorkspace(workspace.Options{Layout: c.String("layout")}, func(w *workspace.Workspace) error {
+		at, err := w.Find(c.Context, c.Args().First())
+		if err != nil {
+			return err
+		}
+		s, err := p.signerOf(c.Context, w, with)
+		if err != nil {
+			return err
+		}
+		signatures, err := w.Sign(c.Context, at, s)
+		if err != nil {
+			return err
+		}
+		return p.printSignatures(signatures)
+	})
 }
 
 // signer returns the Signer for --sign, or nil if it is not set.
@@ -41,22 +52,6 @@ func (p *program) signer(w *workspace.Workspace, key string) (assemble.Signer, e
 		return nil, err
 	}
 	return s, nil
-}
-
-func (p *program) sign(ctx context.Context, w *workspace.Workspace, arg string, with signerFlags) error {
-	at, err := w.Find(ctx, arg)
-	if err != nil {
-		return err
-	}
-	s, err := p.signerOf(ctx, w, with)
-	if err != nil {
-		return err
-	}
-	signatures, err := w.Sign(ctx, at, s)
-	if err != nil {
-		return err
-	}
-	return p.printSignatures(signatures)
 }
 
 func (p *program) printSignatures(signatures []sign.Signature) error {
@@ -77,7 +72,7 @@ func (p *program) printSignatures(signatures []sign.Signature) error {
 	return nil
 }
 
-func (p *program) verifyAction(c *cli.Context) error {
+func (p *program) verify(c *cli.Context) error {
 	blob, err := blobOptions(c)
 	if err != nil {
 		return err
@@ -93,9 +88,9 @@ func (p *program) verifyAction(c *cli.Context) error {
 	if claim.Require, err = requiredEvidence(c.String("require")); err != nil {
 		return err
 	}
-	return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-		return p.verify(c.Context, w, c.Args().First(), claim, c.Bool("remote"))
-	})
+	return p.onArtifact(func(c *cli.Context, w *workspace.Workspace, at *workspace.Located) error {
+		return p.verifyArtifact(c.Context, w, at, claim)
+	})(c)
 }
 
 // verification is the output of mm verify.
@@ -110,11 +105,7 @@ type verification struct {
 	Evidence []workspace.Evidence `json:"evidence"` // attestations about each manifest
 }
 
-func (p *program) verify(ctx context.Context, w *workspace.Workspace, arg string, claim workspace.Claim, remote bool) error {
-	at, err := find(ctx, w, arg, remote)
-	if err != nil {
-		return err
-	}
+func (p *program) verifyArtifact(ctx context.Context, w *workspace.Workspace, at *workspace.Located, claim workspace.Claim) error {
 	j, files, unread, err := w.Verify(ctx, at, claim)
 	if err != nil {
 		return err

@@ -1,17 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/skills/sandbox/mcpclient"
+	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/skills/sandbox/python"
+	"mm-abi.org/mm/skills/template"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -49,4 +57,73 @@ func (p *program) skillInstall(ctx context.Context, w *workspace.Workspace, from
 		return err
 	}
 	return p.moduleAdd(ctx, w, module, key, false)
+}
+
+func (p *program) skillNew(c *cli.Context) error {
+	if !slices.Contains(template.Languages(), c.String("lang")) {
+		return usageError{hinted{fmt.Errorf("--lang %q: unknown template", c.String("lang")), "known: " + strings.Join(template.Languages(), ", ")}}
+	}
+	opt := template.Options{Name: c.Args().First(), Language: c.String("lang"), Version: c.String("version"), License: c.String("license")}
+	if err := checkIdentity(opt.Name, opt.Version); err != nil {
+		return err
+	}
+	dir := cmp.Or(c.String("dir"), opt.Name)
+	if err := template.Write(dir, opt); err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(struct {
+			Dir   string `json:"dir"`
+			Build string `json:"build,omitempty"`
+		}{dir, opt.Command()})
+	}
+	p.line("%s", dir)
+	if build := opt.Command(); build != "" {
+		p.line("build with: (cd %s && %s)", dir, build)
+	}
+	return nil
+}
+
+func (p *program) skillImage(c *cli.Context, w *workspace.Workspace) error {
+	got, err := w.Image(c.Context, c.Args().First())
+	if err != nil {
+		return err
+	}
+	return p.printLine(map[string]string{"container": got.Ref}, "%s", got.Ref)
+}
+
+func (p *program) skillTools(c *cli.Context) error {
+	dir := c.Args().First()
+	m, list := modules.Load(dir)
+	if list.Failed() {
+		if err := p.tell(p.stderr, list); err != nil {
+			return err
+		}
+		return reported{list.Err()}
+	}
+	if m.Runtime == nil || m.Runtime.MCP == nil {
+		return usageError{fmt.Errorf("%s: not a skill with runtime: {mcp: …}", m.ID())}
+	}
+	spec := m.Runtime.MCP
+	code, err := fsx.ReadFile(filepath.Join(dir, filepath.FromSlash(spec.Command)), sandbox.MaxCode)
+	if err != nil {
+		return fmt.Errorf("reading the server: %w", err)
+	}
+	program := sandbox.Program{Name: m.Name, Code: code, Args: spec.Args, Limits: m.Runtime.Limits.Effective(), MCP: spec}
+	program.Allow = p.skills.Granted(m, code)
+	l, err := mcpclient.Executor{Programs: process.New()}.Tools(c.Context, program)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(struct {
+			Tools  []string `json:"tools"`
+			SHA256 string   `json:"tools_sha256"`
+		}{listed(l.Names), l.SHA256})
+	}
+	for _, name := range l.Names {
+		p.line("%s", name)
+	}
+	fmt.Fprintf(p.stdout, "tools_sha256: %s\n", l.SHA256)
+	return nil
 }

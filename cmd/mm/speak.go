@@ -93,7 +93,7 @@ func (p *program) synthesize(ctx context.Context, w *workspace.Workspace, r *run
 	if err := fsx.Replace(file, 0o644, func(to io.Writer) error { _, err := to.Write(preprocess.EncodeWAV(wave)); return err }); err != nil {
 		return err
 	}
-	return p.printSpeech(report)
+	return show(p, report, nil, p.printSpeech)
 }
 
 // add adds a piece to the report.
@@ -108,9 +108,6 @@ func (s *speechReport) add(piece speech.Piece) {
 }
 
 func (p *program) printSpeech(s speechReport) error {
-	if p.json {
-		return p.printJSON(s)
-	}
 	dropped := ""
 	for _, piece := range s.Pieces {
 		p.say("%s", piece.Symbols)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,21 +58,17 @@ func (p *program) remove(c *cli.Context, w *workspace.Workspace) error {
 	return p.printJSON(map[string][]string{"removed": removed})
 }
 
-func (p *program) gcAction(c *cli.Context) error {
+func (p *program) gc(c *cli.Context, w *workspace.Workspace) error {
 	opt := registry.GCOptions{DryRun: c.Bool("dry-run"), Grace: c.Duration("grace")}
 	if opt.Grace == 0 {
 		opt.Grace = -1 // zero means the default
 	}
-	return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.gc(c.Context, w, opt) })
-}
-
-func (p *program) gc(ctx context.Context, w *workspace.Workspace, opt registry.GCOptions) error {
 	s, err := w.Store()
 	if err != nil {
 		return err
 	}
 	var all collected
-	if err := s.WithReserve(ctx, func() (err error) { all.GCReport, err = s.GC(ctx, opt); return err }); err != nil {
+	if err := s.WithReserve(c.Context, func() (err error) { all.GCReport, err = s.GC(c.Context, opt); return err }); err != nil {
 		return err
 	}
 	if !opt.DryRun {
@@ -133,14 +128,10 @@ func (c *collected) clear(features, sequences string, dry bool) error {
 	return err
 }
 
-func (p *program) fsckAction(c *cli.Context) error {
+func (p *program) fsck(c *cli.Context, w *workspace.Workspace) error {
 	opt := registry.FsckOptions{Quick: c.Bool("quick"), Repair: c.Bool("repair")}
-	return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.fsck(c.Context, w, opt) })
-}
-
-func (p *program) fsck(ctx context.Context, w *workspace.Workspace, opt registry.FsckOptions) error {
 	if opt.Repair {
-		if err := w.Rebuild(ctx); err != nil {
+		if err := w.Rebuild(c.Context); err != nil {
 			return err
 		}
 	}
@@ -148,7 +139,7 @@ func (p *program) fsck(ctx context.Context, w *workspace.Workspace, opt registry
 	if err != nil {
 		return err
 	}
-	report, err := s.Fsck(ctx, opt)
+	report, err := s.Fsck(c.Context, opt)
 	if err != nil {
 		return err
 	}
@@ -165,7 +156,7 @@ func (p *program) fsck(ctx context.Context, w *workspace.Workspace, opt registry
 	}
 	var engines diag.List
 	if s.Dir() == w.StoreDir() {
-		if engines, err = w.ChangedEngines(ctx); err != nil {
+		if engines, err = w.ChangedEngines(c.Context); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -69,6 +70,87 @@ func (p *program) tokenizerEncode(c *cli.Context) error {
 		if _, err := fmt.Fprintf(p.stdout, "%d\t%q\n", id, tok.Piece(id)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// fertile is a line of mm tokenizer fertility.
+type fertile struct {
+	File     string `json:"file"`
+	Language string `json:"language,omitempty"`
+	Name     string `json:"name,omitempty"`
+	tokenizer.Fertility
+	Ratio *tokenizer.FertilityRatio `json:"ratio,omitempty"` // if there is a base
+}
+
+func (p *program) tokenizerFertility(c *cli.Context) error {
+	tok, err := train.ReadTokenizer(c.String("tokenizer"))
+	if err != nil {
+		return err
+	}
+	return p.fertility(c.Args().Slice(), c.String("base"), c.IsSet("base"), func(text string) int { return len(tok.Encode(text, tokenizer.Options{})) })
+}
+
+// fertility measures files and compares them with the file in the base language,
+// which is required if it was named.
+func (p *program) fertility(files []string, base string, named bool, encode tokenizer.Encoder) error {
+	var list []fertile
+	var all error
+	of := -1
+	for _, file := range files {
+		text, err := tokenizer.ReadText(file)
+		if err != nil {
+			all = errors.Join(all, err)
+			continue
+		}
+		if text.Language == base && of < 0 {
+			of = len(list)
+		}
+		list = append(list, fertile{File: file, Language: text.Language, Name: text.Name, Fertility: tokenizer.MeasureFertility(text.Text, encode)})
+	}
+	switch {
+	case all != nil:
+		return all
+	case of < 0 && named:
+		return usageError{fmt.Errorf("--base: no file is in the language %s", base)}
+	case of < 0:
+		p.say("no file is in the language %s (--base): nothing is compared", base)
+	}
+	for i := range list {
+		if of >= 0 {
+			r := tokenizer.CompareFertility(list[i].Fertility, list[of].Fertility)
+			list[i].Ratio = &r
+		}
+	}
+	if p.json {
+		return p.printJSON(list)
+	}
+	return p.printFertility(list, base)
+}
+
+func (p *program) printFertility(list []fertile, base string) error {
+	var rows [][]string
+	high := 0
+	for _, f := range list {
+		word := fmt.Sprint(f.Words)
+		if f.ByChar {
+			word += "*" // characters
+		}
+		row := []string{f.File, f.Language, word, fmt.Sprint(f.Tokens), fmt.Sprintf("%.2f", f.PerWord), fmt.Sprintf("%.3f", f.PerCharacter), fmt.Sprintf("%.3f", f.PerByte), "", ""}
+		if f.Ratio != nil {
+			row[7], row[8] = fmt.Sprintf("%.2f", f.Ratio.Word), fmt.Sprintf("%.2f", f.Ratio.Parallel)
+			if f.Ratio.High {
+				row[8] += " !"
+				high++
+			}
+		}
+		rows = append(rows, row)
+	}
+	if err := p.printTable([]string{"FILE", "LANGUAGE", "WORDS", "TOKENS", "A WORD", "A CHARACTER", "A BYTE", "WORD/" + base, "TOKENS/" + base}, rows); err != nil {
+		return err
+	}
+	if high > 0 {
+		p.say("%s with more than %.1f times the tokens of %s (!)", count(high, "text"), tokenizer.FertilityThreshold, base)
 	}
 	return nil
 }

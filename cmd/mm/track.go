@@ -108,8 +108,5 @@ func (p *program) trackRegister(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(got)
-	}
-	return p.line("%s version %s: %s", got.Name, got.Version, got.Source)
+	return p.printOr(got, func() error { return p.line("%s version %s: %s", got.Name, got.Version, got.Source) })
 }

@@ -182,8 +182,7 @@ func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt t
 	if corpus.Held == nil {
 		file = filepath.Join(opt.dir, train.LastFile)
 	}
-	err := p.line("%s", file)
-	return err
+	return p.line("%s", file)
 }
 
 // trainingView shows a run: a progress bar on a terminal, and log lines.

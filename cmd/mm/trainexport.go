@@ -12,11 +12,8 @@ import (
 	"mm-abi.org/mm/train/torch"
 )
 
-func (p *program) trainExportTorchAction(c *cli.Context) error {
-	return p.exportTorch(c.Args().First(), c.String("out"))
-}
-
-func (p *program) exportTorch(file, out string) error {
+func (p *program) exportTorch(c *cli.Context) error {
+	file, out := c.Args().First(), c.String("out")
 	doc, err := readTraining(file)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -15,30 +14,6 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-func (p *program) trustAddAction(c *cli.Context) error {
-	return p.trustAdd(c.Context, trustAdd{
-		file: c.String("trust"), key: c.Args().First(), name: c.String("name"), match: c.StringSlice("match"), notAfter: c.String("not-after"),
-	})
-}
-
-func (p *program) trustRmAction(c *cli.Context) error {
-	return p.trustRemove(c.Context, c.String("trust"), c.Args().First())
-}
-
-func (p *program) trustLsAction(c *cli.Context) error {
-	return p.trustList(c.String("trust"))
-}
-
-func (p *program) trustAcceptAction(c *cli.Context) error {
-	return p.trustAccept(c.Context, c.Args().First())
-}
-
-// trustAdd holds the options of mm trust add.
-type trustAdd struct {
-	file, key, name, notAfter string
-	match                     []string
-}
-
 // trustFile returns file, or the user's trust file if it is empty.
 func trustFile(file string) (string, error) {
 	if file != "" {
@@ -48,59 +23,57 @@ func trustFile(file string) (string, error) {
 	return filepath.Join(dir, home.TrustName), err
 }
 
-func (p *program) trustAdd(ctx context.Context, add trustAdd) error {
-	data, err := fsx.ReadFile(add.key, trust.MaxKey)
+func (p *program) trustAdd(c *cli.Context) error {
+	key, name, match := c.Args().First(), c.String("name"), c.StringSlice("match")
+	data, err := fsx.ReadFile(key, trust.MaxKey)
 	if err != nil {
 		return err
 	}
 	pub, err := sign.LoadPublic(data)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", add.key, err)
+		return fmt.Errorf("reading %s: %w", key, err)
 	}
-	if add.name == "" {
-		add.name = strings.TrimSuffix(filepath.Base(add.key), ".pub")
+	if name == "" {
+		name = strings.TrimSuffix(filepath.Base(key), ".pub")
 	}
-	if len(add.match) == 0 {
-		add.match = []string{"**"}
+	if len(match) == 0 {
+		match = []string{"**"}
 	}
-	file, err := trustFile(add.file)
+	file, err := trustFile(c.String("trust"))
 	if err != nil {
 		return err
 	}
-	if err := trust.Change(ctx, file, func(t *trust.File) error {
-		return t.Add(add.name, trust.Key{PEM: string(data), NotAfter: add.notAfter}, add.match)
+	if err := trust.Change(c.Context, file, func(t *trust.File) error {
+		return t.Add(name, trust.Key{PEM: string(data), NotAfter: c.String("not-after")}, match)
 	}); err != nil {
 		return err
 	}
-	return p.sayLine(map[string]any{"file": file, "name": add.name, "id": pub.KeyID(), "match": add.match}, "%s now trusts %s (%s) for %s", file, add.name, pub.KeyID()[:12], strings.Join(add.match, ", "))
+	return p.sayLine(map[string]any{"file": file, "name": name, "id": pub.KeyID(), "match": match}, "%s now trusts %s (%s) for %s", file, name, pub.KeyID()[:12], strings.Join(match, ", "))
 }
 
-func (p *program) trustRemove(ctx context.Context, file, name string) error {
-	file, err := trustFile(file)
+func (p *program) trustRemove(c *cli.Context) error {
+	name := c.Args().First()
+	file, err := trustFile(c.String("trust"))
 	if err != nil {
 		return err
 	}
-	if err := trust.Change(ctx, file, func(t *trust.File) error { return t.Remove(name) }); err != nil || !p.json {
+	if err := trust.Change(c.Context, file, func(t *trust.File) error { return t.Remove(name) }); err != nil || !p.json {
 		return err
 	}
 	return p.printJSON(map[string]string{"file": file, "name": name})
 }
 
-func (p *program) trustAccept(ctx context.Context, file string) error {
-	w, err := p.open(workspace.Options{})
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	t, err := w.Accept(ctx, file)
+func (p *program) trustAccept(c *cli.Context, w *workspace.Workspace) error {
+	file := c.Args().First()
+	t, err := w.Accept(c.Context, file)
 	if err != nil {
 		return err
 	}
 	return p.sayLine(map[string]any{"file": file, "rules": len(t.Rules), "keys": len(t.Keys)}, "accepted %s for its project: %s, %s", file, count(len(t.Rules), "rule"), count(len(t.Keys), "key"))
 }
 
-func (p *program) trustList(file string) error {
-	file, err := trustFile(file)
+func (p *program) trustList(c *cli.Context) error {
+	file, err := trustFile(c.String("trust"))
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,26 +11,22 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-func (p *program) validateAction(c *cli.Context) error {
+// validation holds the options of mm validate.
+type validation struct {
+	format string
+	strict bool
+}
+
+func (p *program) validate(c *cli.Context, w *workspace.Workspace) error {
 	paths := c.Args().Slice()
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
-	opt := validation{format: c.String("format"), strict: c.Bool("strict"), files: c.Bool("files")}
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.validate(c.Context, w, paths, opt) })
-}
-
-// validation holds the options of mm validate.
-type validation struct {
-	format        string
-	strict, files bool
-}
-
-func (p *program) validate(ctx context.Context, w *workspace.Workspace, paths []string, opt validation) error {
+	opt := validation{format: c.String("format"), strict: c.Bool("strict")}
 	if p.json {
 		opt.format = "json"
 	}
-	found, err := w.Validate(ctx, paths, workspace.ValidateOptions{Files: opt.files})
+	found, err := w.Validate(c.Context, paths, workspace.ValidateOptions{Files: c.Bool("files")})
 	if err != nil {
 		return err
 	}

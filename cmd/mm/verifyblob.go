@@ -45,10 +45,8 @@ func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
 		}
 		return opt, nil
 	}
-	for _, name := range []string{"oms", "remote", "require", "layout", "expect"} {
-		if c.IsSet(name) {
-			return opt, usageError{fmt.Errorf("--%s and --bundle exclude each other", name)}
-		}
+	if err := refuseOptions(c, "--%s and --bundle exclude each other", "oms", "remote", "require", "layout", "expect"); err != nil {
+		return opt, err
 	}
 	named := opt.Identity.Issuer != "" && (opt.Identity.Subject == "") != (opt.Identity.Pattern == "")
 	switch keys := c.StringSlice("key"); {

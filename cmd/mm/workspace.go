@@ -71,6 +71,29 @@ func (p *program) inFolder(do workspaceAction) cli.ActionFunc {
 	}
 }
 
+// atArgument runs an action with the settings of the folder of the first argument.
+func (p *program) atArgument(do workspaceAction) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error { return do(c, w) })
+	}
+}
+
+// onArtifact runs an action on the artifact that the first argument names in the store or,
+// with --remote, at its registry.
+func (p *program) onArtifact(do func(*cli.Context, *workspace.Workspace, *workspace.Located) error) cli.ActionFunc {
+	return p.atArgument(func(c *cli.Context, w *workspace.Workspace) error {
+		find := w.Find
+		if c.Bool("remote") {
+			find = w.FindPublished
+		}
+		at, err := find(c.Context, c.Args().First())
+		if err != nil {
+			return err
+		}
+		return do(c, w, at)
+	})
+}
+
 // atRegistry runs an action with the connection to a registry.
 func (p *program) atRegistry(do workspaceAction) cli.ActionFunc {
 	return func(c *cli.Context) error {

@@ -60,6 +60,22 @@ type Manifests struct {
 	Queues []byte // of the administrator, for Kueue; empty without a queue
 }
 
+// Write writes the documents to a folder and returns the names of the files.
+func (m Manifests) Write(dir string) ([]string, error) {
+	d, err := fsx.Create(dir, 0o755, fsx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names := []string{"jobset.yaml"}
+	err = d.WriteFile(names[0], m.Set, 0o644)
+	if len(m.Queues) > 0 {
+		names = append(names, "queues.yaml")
+		err = errors.Join(err, d.WriteFile(names[1], m.Queues, 0o644))
+	}
+	return names, err
+}
+
 // planned is the work of the driver.
 type planned struct {
 	name  string
