@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: stress web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: stress web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports exports-run hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
 
 all: check test
 
@@ -394,9 +394,14 @@ track:
 # Exports of the catalog and of usual models in every format and precision, run by
 # the formats' own software beside ONNX Runtime (MM_PYTHON: a Python with torch,
 # transformers, onnx and onnxruntime; openvino, ai_edge_litert, coremltools and executorch
-# where installed).
+# where installed): make exports [FORMATS=executorch] [MODELS="CORE.gguf…"] [OUT=FOLDER].
 exports:
-	@$${MM_PYTHON:-python3} scripts/exports.py
+	@FORMATS="$(or $(FORMATS),...)" $${MM_PYTHON:-python3} scripts/exports.py "$(OUT)" $(MODELS)
+
+# The playbook's graph assembled for all targets, signed, pushed, pulled by target, verified and run by each
+# engine on golden inputs: core, onnx, litert, openvino, ExecuTorch, a browser (scripts/exports-run.sh).
+exports-run:
+	@scripts/exports-run.sh
 
 # ONNX's own backend tests on onnx/engine and on ONNX Runtime through mm-native
 # (fetches them; ONNX_SUITE, MM_ENGINES).
