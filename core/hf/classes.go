@@ -194,6 +194,14 @@ func (r *shapeReader) dots1() {
 	r.has("max_window_layers")
 }
 
+// deepseek1 reads the first DeepSeek with experts, of which transformers has no class.
+func (r *shapeReader) deepseek1() {
+	r.llama()
+	r.countedExperts(0, 0)
+	r.must("scoring_func", "softmax")
+	r.s.ExpertSum = !r.flag("norm_topk_prob", false)
+}
+
 func (r *shapeReader) ernieMoe() {
 	r.ernie()
 	s := &r.s

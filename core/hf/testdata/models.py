@@ -144,6 +144,7 @@ models = {
     "erniemoe-all": (T.Ernie4_5_MoeConfig(**base, tie_word_embeddings=False, moe_num_experts=4, moe_k=2, moe_intermediate_size=64, moe_num_shared_experts=0, moe_layer_start_index=0, moe_layer_end_index=3), [300], 1024),
     "minimax": (T.MiniMaxM2Config(**{**base, "intermediate_size": 64}, head_dim=32, num_local_experts=8, num_experts_per_tok=3, rope_parameters=rope("default", 5e6, partial_rotary_factor=0.5)), [40, 300], 1024),
     "graniteshared": (T.GraniteMoeSharedConfig(**base, num_local_experts=8, num_experts_per_tok=3, shared_intermediate_size=80, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=4.0), [300], 1024),
+    "deepseek1": (T.DeepseekV2Config(**{**deepseek, "num_key_value_heads": 4}, q_lora_rank=None, first_k_dense_replace=1, n_shared_experts=2, norm_topk_prob=False, topk_method="greedy", num_mtp_layers=0), [40, 300], 1024),
     "granitehybrid-dense": (T.GraniteMoeHybridConfig(**granite, num_local_experts=0, position_embedding_type="rope", layer_types=["linear_attention", "linear_attention", "full_attention", "full_attention"]), [300], 1024),
 }
 
@@ -252,6 +253,39 @@ def write_four_bits(folder, blocks):
         json.dump(config, f)
 
 
+def first_deepseek(config):
+    """DeepSeek's first model with experts, which transformers has in no class: a Llama with
+    the feed-forward halves of version 2."""
+    from transformers.models.deepseek_v2.modeling_deepseek_v2 import DeepseekV2Moe
+    model = T.LlamaForCausalLM(T.LlamaConfig(**base, attn_implementation="eager")).eval()
+    for layer in model.model.layers[config.first_k_dense_replace:]:
+        layer.mlp = DeepseekV2Moe(config)
+    return model.eval()
+
+
+def save_first_deepseek(model, config, folder):
+    from safetensors.torch import save_file
+    tensors = {}
+    for name, t in model.state_dict().items():
+        for part, rows in (("gate_up_proj", ("gate_proj", "up_proj")), ("down_proj", ("down_proj",))):
+            stem, cut, _ = name.partition(".experts." + part)
+            if cut:
+                for e in range(t.shape[0]):
+                    for one, half in zip(rows, t[e].chunk(len(rows))):
+                        tensors[f"{stem}.experts.{e}.{one}.weight"] = half.contiguous()
+                break
+        else:
+            tensors[name] = t.contiguous()
+    os.makedirs(folder, exist_ok=True)
+    save_file(tensors, os.path.join(folder, "model.safetensors"), {"format": "pt"})
+    keys = dict(architectures=["DeepseekForCausalLM"], model_type="deepseek", hidden_act="silu", rms_norm_eps=1e-6, rope_theta=10000.0, attention_bias=False, tie_word_embeddings=False,
+                scoring_func="softmax", moe_layer_freq=1, seq_aux=True, aux_loss_alpha=0.001, auto_map={"AutoModelForCausalLM": "modeling_deepseek.DeepseekForCausalLM"})
+    for key in ("n_routed_experts", "n_shared_experts", "num_experts_per_tok", "moe_intermediate_size", "first_k_dense_replace", "norm_topk_prob"):
+        keys[key] = getattr(config, key)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump({**base, **keys}, f)
+
+
 PROMPTS = ["def rope(kind):", "Greedy ids of", "import numpy as np\n\n", "for name in models", "a model of every", "with torch.no_grad()", "The second day", "\u00fcber 42"]
 
 
@@ -315,13 +349,16 @@ def main(out, only):
             continue
         r = np.random.default_rng(number)
         config._attn_implementation = "eager"
-        model = T.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+        model = first_deepseek(config) if name == "deepseek1" else T.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
         randomise(model, r)
         blocks = four_bits(model, r) if name.endswith("mxfp4") else {}
         tok = tokenizer(name)
         folder = os.path.join(out, name)
         # The second model of a family comes in shards, and some as halves.
-        model.save_pretrained(folder, max_shard_size="200KB" if number % 3 == 1 and not blocks else "5GB")
+        if name == "deepseek1":
+            save_first_deepseek(model, config, folder)
+        else:
+            model.save_pretrained(folder, max_shard_size="200KB" if number % 3 == 1 and not blocks else "5GB")
         tok.save_pretrained(folder)
         if blocks:
             write_four_bits(folder, blocks)
