@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"mm-abi.org/mm/runtimes/encdec"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
@@ -76,7 +77,7 @@ func TestEncDec(t *testing.T) {
 		must(t, "module", "import", "hf", dir, "--version", "1.0.0", "--license", "MIT", "--dir", module, "--name", "m")
 		for _, folder := range []string{dir, module} {
 			for i, c := range loopCases(t, dir) {
-				var got transcriptReport
+				var got encdec.Report
 				if err := json.Unmarshal([]byte(must(t, append([]string{"run", folder}, c.args(dir)...)...)), &got); err != nil {
 					t.Fatal(err)
 				}
@@ -105,7 +106,7 @@ func TestEncDecOnONNXRuntime(t *testing.T) {
 		must(t, "module", "import", "hf", dir, "--version", "1.0.0", "--license", "MIT", "--dir", module, "--name", "m")
 		for i, c := range loopCases(t, dir) {
 			for _, backend := range []string{"onnxruntime", "m=onnxruntime"}[:1+min(i, 1)] {
-				var got transcriptReport
+				var got encdec.Report
 				if err := json.Unmarshal([]byte(must(t, append([]string{"run", module, "--backend", backend}, c.args(dir)...)...)), &got); err != nil {
 					t.Fatal(err)
 				}

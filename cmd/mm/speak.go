@@ -34,29 +34,6 @@ func speechOptions(c *cli.Context) (speech.Request, error) {
 	return req, nil
 }
 
-// speechReport is the report of mm run on a voice.
-type speechReport struct {
-	Part       string        `json:"part"`
-	Backend    string        `json:"backend"`
-	Phonemizer string        `json:"phonemizer,omitempty"`
-	Voice      string        `json:"voice,omitempty"`
-	Rate       int           `json:"sample_rate"`
-	Seconds    float64       `json:"seconds"`
-	MS         float64       `json:"ms"`
-	File       string        `json:"file"`
-	Pieces     []speechPiece `json:"pieces"`
-}
-
-// speechPiece is the speech of one sentence.
-type speechPiece struct {
-	Text    string  `json:"text"`
-	Symbols string  `json:"symbols"`
-	IDs     int     `json:"ids"`
-	Dropped string  `json:"dropped,omitempty"`
-	Seconds float64 `json:"seconds"`
-	MS      float64 `json:"ms"`
-}
-
 // synthesize converts the text of a request to speech and writes a WAV file.
 func (p *program) synthesize(ctx context.Context, w *workspace.Workspace, r *runner.Runner, arg string, in []talk.Part, req speech.Request, file string) error {
 	var texts []string
@@ -73,14 +50,14 @@ func (p *program) synthesize(ctx context.Context, w *workspace.Workspace, r *run
 		return err
 	}
 	p.say("loaded in %.0f ms", 1000*time.Since(start).Seconds())
-	report := speechReport{Part: s.Part().ID(), Voice: s.Voice(req), Rate: s.Rate(), File: file, Pieces: []speechPiece{}}
+	report := speech.Report{Part: s.Part().ID(), Voice: s.Voice(req), Rate: s.Rate(), File: file, Pieces: []speech.PieceReport{}}
 	if !req.Phonemes {
 		report.Phonemizer = s.Version(ctx)
 	}
 	wave := &preprocess.Wave{Rate: s.Rate()}
 	err = s.Synthesize(ctx, req, func(piece speech.Piece) error {
 		wave.Samples = append(wave.Samples, piece.Samples...)
-		report.add(piece)
+		report.Add(piece)
 		return nil
 	})
 	w.Record(ctx, audit.Entry{Action: "run", Ref: arg, Digest: r.Build().Digest, Result: workspace.Outcome(err)})
@@ -96,18 +73,7 @@ func (p *program) synthesize(ctx context.Context, w *workspace.Workspace, r *run
 	return show(p, report, nil, p.printSpeech)
 }
 
-// add adds a piece to the report.
-func (s *speechReport) add(piece speech.Piece) {
-	one := speechPiece{
-		Text: piece.Text, Symbols: piece.Symbols, IDs: piece.IDs, Dropped: piece.Dropped,
-		Seconds: float64(len(piece.Samples)) / float64(s.Rate), MS: 1000 * piece.Computed.Seconds(),
-	}
-	s.Pieces = append(s.Pieces, one)
-	s.Seconds += one.Seconds
-	s.MS += one.MS
-}
-
-func (p *program) printSpeech(s speechReport) error {
+func (p *program) printSpeech(s speech.Report) error {
 	dropped := ""
 	for _, piece := range s.Pieces {
 		p.say("%s", piece.Symbols)

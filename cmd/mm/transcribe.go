@@ -43,27 +43,6 @@ func (p *program) transcriptOptions(c *cli.Context) (transcript, error) {
 	return t, nil
 }
 
-// transcriptReport is the report of mm run on an encoder-decoder.
-type transcriptReport struct {
-	Part     string              `json:"part"`
-	Backend  string              `json:"backend"`
-	Text     string              `json:"text"`
-	Language string              `json:"language,omitempty"`
-	Task     string              `json:"task,omitempty"`
-	Seconds  float64             `json:"seconds,omitempty"`
-	EncodeMS float64             `json:"encode_ms"`
-	DecodeMS float64             `json:"decode_ms"`
-	Segments []transcriptSegment `json:"segments"`
-}
-
-// transcriptSegment is a part of a transcript.
-type transcriptSegment struct {
-	Start float64 `json:"start"`
-	End   float64 `json:"end"`
-	Text  string  `json:"text"`
-	IDs   []int32 `json:"ids"`
-}
-
 // input reads the only input of a request.
 func (t *transcript) input(arg string, in []talk.Part) error {
 	if len(in) != 1 {
@@ -146,12 +125,5 @@ func (p *program) printTranscript(part, backend string, out *encdec.Result, form
 		_, err := fmt.Fprintln(p.stdout)
 		return err
 	}
-	report := transcriptReport{
-		Part: part, Backend: backend, Text: out.Text, Language: out.Language, Task: out.Task, Seconds: out.Seconds,
-		EncodeMS: 1000 * out.Encode.Seconds(), DecodeMS: 1000 * out.Decode.Seconds(), Segments: []transcriptSegment{},
-	}
-	for _, s := range out.Segments {
-		report.Segments = append(report.Segments, transcriptSegment{s.Start, s.End, s.Text, s.IDs})
-	}
-	return p.printJSON(report)
+	return p.printJSON(encdec.NewReport(part, backend, out))
 }
