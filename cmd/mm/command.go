@@ -35,8 +35,12 @@ var commandText string
 func (p *program) commands() []*cli.Command {
 	root, groups, group := &cli.Command{}, map[string][]string{}, ""
 	actions, at := p.actions(), root
-	for line := range strings.Lines(vocabulary().Replace(commandText)) {
+	words := vocabulary()
+	for line := range strings.Lines(commandText) {
 		line = strings.TrimSuffix(line, "\n")
+		if strings.Contains(line, "$(") {
+			line = words.Replace(line)
+		}
 		text, indented := strings.CutPrefix(line, "\t")
 		flag, deeper := strings.CutPrefix(text, "\t")
 		switch {
@@ -153,7 +157,7 @@ func parsed[T int | int64 | uint | uint64 | float64](text string) (v T) {
 // libraries support, and their defaults.
 func vocabulary() *strings.Replacer {
 	return strings.NewReplacer(
-		"$(argument)", strings.ReplaceAll(argumentMeaning, "\n", "\n\t"),
+		"$(argument)", argumentMeaning,
 		"$(axes)", strings.Join(fit.Axes(), ", "),
 		"$(battery)", fmt.Sprint(device.MinBattery),
 		"$(fewshot-seed)", fmt.Sprint(suite.DefaultSeed),

@@ -191,7 +191,7 @@ func (r *release) platform(ctx context.Context, platform string) ([]string, erro
 		if system == "windows" {
 			program += ".exe"
 		}
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", program, "./cmd/"+name)
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", program, "./cmd/"+name)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=")
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {
