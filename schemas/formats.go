@@ -2,8 +2,10 @@ package schemas
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
+	"unicode"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
@@ -23,6 +25,7 @@ var formats = map[string]format{
 	"ref":      {diag.BadRef, func(s string) error { _, err := abi.ParseModuleRef(s); return err }, "name@version, such as core-llm@3.1.0"},
 	"spdx":     {diag.BadLicense, func(s string) error { _, err := spdx.Parse(s); return err }, "an SPDX expression, such as Apache-2.0"},
 	"path":     {diag.BadPath, match(ValidPath), "a relative path with forward slashes and no .."},
+	"source":   {diag.BadPath, match(func(s string) bool { return ValidPath(s) || validAddress(s) }), "a relative path with forward slashes and no .., or the address of an object, such as s3://BUCKET/KEY"},
 	"digest":   {diag.WrongForm, match(abi.ValidDigest), "sha256: and 64 hex digits"},
 	"cpu":      {diag.BadLimit, match(func(s string) bool { _, ok := ParseCPU(s); return ok }), `cores, such as "1" or "500m"`},
 	"mem":      {diag.BadLimit, match(func(s string) bool { _, ok := ParseMem(s); return ok }), `a size, such as "512Mi"`},
@@ -63,6 +66,18 @@ func ValidPath(s string) bool {
 		}
 	}
 	return true
+}
+
+// maxAddress bounds the address of an object in bytes.
+const maxAddress = 1200
+
+// validAddress reports whether s may be the address of an object in a bucket.
+func validAddress(s string) bool {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || scheme != "s3" && scheme != "gs" && scheme != "azure" || len(s) > maxAddress || strings.ContainsAny(rest, "\\:?#") {
+		return false
+	}
+	return strings.Contains(rest, "/") && fs.ValidPath(rest) && !strings.ContainsFunc(rest, unicode.IsControl)
 }
 
 var reserved = once(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`)

@@ -30,7 +30,8 @@ func TestLimits(t *testing.T) {
 		"maxDuration": func(over int) bool {
 			return formats["duration"].check((maxDuration + time.Duration(over)).String()) == nil
 		},
-		"path": func(over int) bool { return ValidPath(strings.Repeat("x", 255+over)) },
+		"maxAddress": func(over int) bool { return validAddress("s3://b/" + strings.Repeat("x", maxAddress-7+over)) },
+		"path":       func(over int) bool { return ValidPath(strings.Repeat("x", 255+over)) },
 	} {
 		if !valid(0) {
 			t.Errorf("%s: refused at the limit", name)

@@ -86,6 +86,42 @@ END
   rm -rf "$work/t/one" "$work/t/two" "$work/t/back.safetensors"
 }
 
+# data ADDRESS: a run and a data set read their data from the store, equal to those of
+# the file; another content of an object is refused by its address.
+data() {
+  local text=$work/t/text.txt sum
+  sum=$(sha256sum "$text" | cut -d' ' -f1)
+  head -n 150 "$text" >"$work/t/1.txt"
+  tail -n +151 "$text" >"$work/t/2.txt"
+  for part in 1 2; do "$mm" bucket cp "$work/t/$part.txt" "$1/parts/$part.txt" >/dev/null 2>&1; done
+  "$mm" bucket cp "$text" "$1/text.txt" >/dev/null 2>&1
+  sed "s|text.txt|$1/parts/|" "$work/t/core.yaml" >"$work/t/remote.yaml"
+  "$mm" train "$work/t/remote.yaml" --out "$work/t/remote" >/dev/null 2>"$work/t/log"
+  [ "$(grep -c "data set $1/parts/[12].txt, sha256:" "$work/t/log")" = 2 ]
+  diff <("$mm" eval lm "$work/t/core/last.safetensors" --json) <(cd "$work/t" && "$mm" eval lm remote/last.safetensors --data "$work/t" --json)
+  "$mm" bucket cp "$work/t/1.txt" "$1/parts/2.txt" >/dev/null 2>&1
+  if "$mm" train "$work/t/remote.yaml" --out "$work/t/remote" --steps 4 --resume 2>"$work/t/log"; then exit 1; fi
+  grep -q "$1/parts/2.txt: got sha256" "$work/t/log"
+  printf 'version: 1\nname: set\nsources:\n  - {id: a, path: %s, sha256: "%s", license: MIT, separator: "\\n"}\n' "$1/text.txt" "$sum" >"$work/t/m.data.yaml"
+  "$mm" data build "$work/t/m.data.yaml" --out "$work/t/set" >/dev/null 2>"$work/t/log"
+  sed "s|$1/||" "$work/t/m.data.yaml" >"$work/t/local.data.yaml"
+  "$mm" data build "$work/t/local.data.yaml" --out "$work/t/local" >/dev/null 2>"$work/t/log"
+  cmp "$work/t/set/train.jsonl" "$work/t/local/train.jsonl"
+  # A large object is read in order, in ranges: the peak memory stays.
+  "$mm" bucket cp "$work/large" "$1/large.txt" >/dev/null 2>&1
+  printf 'version: 1\nname: set\nsources:\n  - {id: a, path: %s, sha256: "%s", license: MIT}\n' "$1/large.txt" "$(sha256sum "$work/large" | cut -d' ' -f1)" >"$work/t/large.data.yaml"
+  /usr/bin/env python3 - "$mm" "$work/t/large.data.yaml" "$1" "$total" <<'END'
+import resource, subprocess, sys, time
+start = time.monotonic()
+subprocess.run([sys.argv[1], "data", "check", sys.argv[2]], check=True, stdout=subprocess.DEVNULL)
+wall = time.monotonic() - start
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+assert peak < 150, f"{peak} MiB"
+print(f"{sys.argv[3]}: data read in place, equal to the files; {int(sys.argv[4]) / wall / 1e6:.0f} MB/s, {peak} MiB at most")
+END
+  rm -rf "$work/t/remote" "$work/t/set" "$work/t/local"
+}
+
 if install github.com/versity/versitygw/cmd/versitygw@v1.8.0 versitygw; then
   mkdir -p "$work/s3/bucket"
   ROOT_ACCESS_KEY=id ROOT_SECRET_KEY=secretsecret "$bin/versitygw" --port 127.0.0.1:7070 posix "$work/s3" >"$work/versitygw.log" 2>&1 &
@@ -95,6 +131,7 @@ if install github.com/versity/versitygw/cmd/versitygw@v1.8.0 versitygw; then
   MM_BUCKETS_S3=bucket suite s3
   killed "0.4 0.8" s3://bucket/killed
   deltas s3://bucket/run
+  data s3://bucket/data
 else
   echo "skipped: versitygw cannot be installed"
 fi
@@ -108,6 +145,7 @@ if install github.com/fsouza/fake-gcs-server@v1.56.1 fake-gcs-server; then
   MM_BUCKETS_GS=bucket suite gs
   killed "0.8 1.2" gs://bucket/killed
   deltas gs://bucket/run
+  data gs://bucket/data
 else
   echo "skipped: fake-gcs-server cannot be installed"
 fi
@@ -123,6 +161,7 @@ if [ -e "$azurite" ]; then
   MM_BUCKETS_AZURE=devstoreaccount1/container suite azure
   killed "0.8 1.2" azure://devstoreaccount1/container/killed
   deltas azure://devstoreaccount1/container/run
+  data azure://devstoreaccount1/container/data
 else
   echo "skipped: azurite cannot be installed"
 fi

@@ -107,7 +107,8 @@ func (c Config) Validate() error {
 		return At("/data", errors.New("data: token ids require tokenizer.file"))
 	}
 	errs := []error{At("/model", c.Model.Validate()), At("/init", c.Init.Validate()), c.run().validate(), c.Freeze.validate(c.Model.Layers),
-		At("/data", c.Data.validate()), At("/tokenizer", c.Tokenizer.validate()), c.Precision.Validate()}
+		At("/data", c.Data.validate()), At("/tokenizer", c.Tokenizer.validate()), c.Precision.Validate(),
+		NotObjects("/base", c.Base), NotObjects("/tokenizer/file", c.Tokenizer.File), NotObjects("/data/template", c.Data.Template)}
 	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
 			errs = append(errs, At(path, fmt.Errorf(format, args...)))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"slices"
 
 	"mm-abi.org/mm/core/chat"
@@ -16,9 +15,11 @@ import (
 
 // Data describes the documents to train on.
 type Data struct {
-	Files []string `json:"files,omitempty"` // relative to the configuration
+	// Files are paths relative to the configuration, or addresses of objects and
+	// prefixes of buckets, which [Objects] reads.
+	Files []string `json:"files,omitempty"`
 	// Manifest is the folder of a data set of mm data build, instead of Files. It
-	// sets Files, HeldFiles, Format and Keys.
+	// sets Files, HeldFiles, Format and Keys. It may be the address of a prefix.
 	Manifest string `json:"manifest,omitempty"`
 	// Generate adds documents from templates, like mm data generate.
 	Generate  *synth.Options `json:"generate,omitempty"`
@@ -59,8 +60,10 @@ func (d Data) validate() error {
 	switch d.Format {
 	case "", "text", "jsonl", chatFormat:
 	case uint16Format:
-		if len(d.Files) != 1 || len(d.HeldFiles) > 1 || d.Generate != nil || d.Held != 0 || d.JoinLines || d.MinChars+d.MaxChars != 0 || d.Special || d.Cache != "" {
+		if len(d.Files) != 1 || len(d.HeldFiles) > 1 || d.Generate != nil || d.Held != 0 || d.JoinLines || d.MinChars+d.MaxChars != 0 || d.Special || d.Cache != "" && !d.remote() {
 			errs = append(errs, errors.New("data: uint16 takes one file of token ids in files and one in held_out_files and excludes all other keys"))
+		} else if d.remote() && d.Cache == "" {
+			errs = append(errs, errors.New("data: uint16 maps its files: an object requires cache"))
 		}
 	default:
 		errs = append(errs, fmt.Errorf("data: unknown format %q, want text, jsonl, chat or uint16", d.Format))
@@ -85,9 +88,14 @@ func (d Data) validate() error {
 	return errors.Join(errs...)
 }
 
+// remote reports whether a file is an object.
+func (d Data) remote() bool {
+	return slices.ContainsFunc(slices.Concat(d.Files, d.HeldFiles), IsAddress)
+}
+
 // documents reads and splits the files.
-func (d Data) documents(dir string, form chat.Options) (train, held []dataset.Document, err error) {
-	all, err := d.read(dir, form, d.Files)
+func (d Data) documents(from *files, form chat.Options) (train, held []dataset.Document, err error) {
+	all, err := d.read(from, form, d.Files)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +107,7 @@ func (d Data) documents(dir string, form chat.Options) (train, held []dataset.Do
 		all = append(all, generated...)
 	}
 	if len(d.HeldFiles) > 0 {
-		held, err = d.read(dir, form, d.HeldFiles)
+		held, err = d.read(from, form, d.HeldFiles)
 		train, _ = dataset.Split(all, 0, d.SplitSeed)
 		return train, held, err
 	}
@@ -111,15 +119,15 @@ func (d Data) documents(dir string, form chat.Options) (train, held []dataset.Do
 	return train, held, nil
 }
 
-func (d Data) read(dir string, form chat.Options, files []string) ([]dataset.Document, error) {
-	template, err := d.template(dir)
+func (d Data) read(from *files, form chat.Options, names []string) ([]dataset.Document, error) {
+	template, err := d.template(from.dir)
 	if err != nil {
 		return nil, err
 	}
 	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars, Keys: d.Keys, Context: d.Context}
 	var all []dataset.Document
-	for _, name := range files {
-		docs, err := readFile(Resolve(dir, name), func(r io.Reader) iter.Seq2[dataset.Document, error] {
+	for _, name := range names {
+		docs, err := from.documents(name, func(r io.Reader) iter.Seq2[dataset.Document, error] {
 			switch d.Format {
 			case "jsonl":
 				return dataset.ReadJSONL(r, f)
@@ -133,8 +141,8 @@ func (d Data) read(dir string, form chat.Options, files []string) ([]dataset.Doc
 		}
 		all = append(all, docs...)
 	}
-	if len(all) == 0 && len(files) > 0 {
-		return nil, fmt.Errorf("data: no document in %d files passes the filter", len(files))
+	if len(all) == 0 && len(names) > 0 {
+		return nil, fmt.Errorf("data: no document in %d files passes the filter", len(names))
 	}
 	return all, nil
 }
@@ -161,11 +169,12 @@ func (d Data) generate() ([]dataset.Document, error) {
 	return dataset.Collect(dataset.ReadText(&text, dataset.Separator, dataset.Filter{}))
 }
 
-func readFile(path string, read func(io.Reader) iter.Seq2[dataset.Document, error]) ([]dataset.Document, error) {
-	f, err := os.Open(path)
+// documents reads the documents of a file.
+func (f *files) documents(name string, read func(io.Reader) iter.Seq2[dataset.Document, error]) ([]dataset.Document, error) {
+	r, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return dataset.Collect(read(f))
+	defer r.Close()
+	return dataset.Collect(read(r))
 }

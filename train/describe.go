@@ -12,6 +12,10 @@ func Describe(e Event) (lines []string) {
 	case Started:
 		add("%d parameters, %d trainable, %d tensors frozen; %d training tokens, %d held out; %d threads", e.Parameters, e.Trainable, e.Frozen, e.TrainTokens, e.HeldTokens, e.Threads)
 		for _, l := range e.Lineage {
+			if IsAddress(l.Name) {
+				add("data set %s, %s", l.Name, l.Digest)
+				continue
+			}
 			add("data set %s, license %s, lineage %s", l.Name, l.License, l.Digest)
 		}
 		if e.Step > 0 {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -42,6 +43,11 @@ func readLineage(dir string) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseLineage(data)
+}
+
+// parseLineage parses an untrusted lineage.
+func parseLineage(data []byte) (*built, error) {
 	var b built
 	if err := json.Unmarshal(data, &b); err != nil {
 		return nil, fmt.Errorf("%s: %w", lineageFile, err)
@@ -69,13 +75,13 @@ func (b *built) verify(dir, name string) error {
 
 // from returns d with the files of the data set that it names, and the lineages
 // of its files. Files next to a lineage that lists them must match it.
-func (d Data) from(dir string) (Data, []Lineage, error) {
+func (d Data) from(f *files) (Data, []Lineage, error) {
 	if d.Manifest == "" {
-		all, err := d.lineages(dir)
+		all, err := d.lineages(f.dir)
 		return d, all, err
 	}
-	folder := Resolve(dir, d.Manifest)
-	b, err := readLineage(folder)
+	folder := Resolve(f.dir, d.Manifest)
+	b, err := d.manifest(f, folder)
 	if err != nil {
 		return d, nil, At("/data/manifest", err)
 	}
@@ -86,12 +92,12 @@ func (d Data) from(dir string) (Data, []Lineage, error) {
 			d.Keys, d.Context = []string{"prompt", "answer"}, []string{"prompt"}
 		}
 	}
-	for _, f := range b.Files {
-		if filepath.Base(f.File) != f.File {
-			return d, nil, Atf("/data/manifest", "%s: file %q, want a name", lineageFile, f.File)
+	for _, file := range b.Files {
+		if !isName(file.File) {
+			return d, nil, Atf("/data/manifest", "%s: file %q, want a name", lineageFile, file.File)
 		}
-		path := filepath.Join(d.Manifest, f.File)
-		switch f.Split {
+		path := below(d.Manifest, file.File)
+		switch file.Split {
 		case "train":
 			d.Files = append(d.Files, path)
 		case "held-out":
@@ -99,11 +105,34 @@ func (d Data) from(dir string) (Data, []Lineage, error) {
 		default:
 			continue
 		}
-		if err := b.verify(folder, f.File); err != nil {
+		if IsAddress(path) {
+			f.want[path] = file.SHA256 // compared at its end
+		} else if err := b.verify(folder, file.File); err != nil {
 			return d, nil, At("/data/manifest", err)
 		}
 	}
 	return d, []Lineage{b.Lineage}, nil
+}
+
+// isName reports whether the file of a lineage is next to it.
+func isName(file string) bool {
+	return file != "" && file != "." && file != ".." && !strings.ContainsAny(file, `/\:`)
+}
+
+// manifest reads the lineage in the folder or below the prefix of the manifest.
+func (d Data) manifest(f *files, folder string) (*built, error) {
+	if !IsAddress(d.Manifest) {
+		return readLineage(folder)
+	}
+	if f.objects == nil {
+		return nil, fmt.Errorf("%s: %w", d.Manifest, errNoObjects)
+	}
+	plain := *f // the lineage itself is not data
+	data, err := plain.readAll(below(d.Manifest, lineageFile), maxLineage)
+	if err != nil {
+		return nil, err
+	}
+	return parseLineage(data)
 }
 
 // withFiles checks d after its manifest was read.
@@ -120,6 +149,9 @@ func (d Data) withFiles() error {
 // lineages returns the lineages of the files that have one.
 func (d Data) lineages(dir string) (all []Lineage, err error) {
 	for _, name := range slices.Concat(d.Files, d.HeldFiles) {
+		if IsAddress(name) {
+			continue
+		}
 		path := Resolve(dir, name)
 		b, err := readLineage(filepath.Dir(path))
 		if errors.Is(err, fs.ErrNotExist) {

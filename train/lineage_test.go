@@ -28,7 +28,7 @@ func TestDataFromManifest(t *testing.T) {
 	writeSet(t, dir, "jsonl", `["answer","prompt"]`, `{"prompt":"p","answer":"a"}`+"\n")
 	want := []Lineage{{Digest: "sha256:abc", Name: "n", License: "MIT"}}
 	for _, d := range []Data{{Manifest: dir}, {Files: []string{filepath.Join(dir, "train.jsonl")}}} {
-		got, lineage, err := d.from("")
+		got, lineage, err := d.from(&files{})
 		if err != nil || cmp.Diff(want, lineage) != "" {
 			t.Fatalf("%+v: %v, %v", d, lineage, err)
 		}
@@ -40,7 +40,7 @@ func TestDataFromManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range []Data{{Manifest: dir}, {Files: []string{filepath.Join(dir, "train.jsonl")}}} {
-		if _, _, err := d.from(""); err == nil || !strings.Contains(err.Error(), "differs from its lineage") {
+		if _, _, err := d.from(&files{}); err == nil || !strings.Contains(err.Error(), "differs from its lineage") {
 			t.Errorf("changed file: %v", err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestLineageFaults(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, lineageFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := (Data{Manifest: dir}).from(""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := (Data{Manifest: dir}).from(&files{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: got %v, want %s", text, err, want)
 		}
 	}

@@ -64,7 +64,7 @@ func ResumeLM(path string, corpus *Corpus, opt Options) (*LMTrainer, error) {
 	defer c.Close()
 	h := c.LM
 	if !c.Of(corpus) {
-		return nil, fmt.Errorf("resuming %s: text or tokenizer differs from the run's", path)
+		return nil, fmt.Errorf("resuming %s: text or tokenizer differs from the run's%s", path, changedObjects(h.Lineage, corpus.Lineage))
 	}
 	cfg := h.Config.WithDefaults()
 	if err := opt.Continue(cfg, &cfg.Stop, &cfg.Threads, c.Dir()); err != nil {

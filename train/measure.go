@@ -17,6 +17,7 @@ type MeasureOptions struct {
 	Threads int      // 0: all of the machine
 	NGram   bool     // include n-gram baselines
 	Samples []string // texts to continue
+	Objects Objects  // of data in buckets; nil: addresses are faults
 }
 
 // Measured is the result of a measurement.
@@ -28,7 +29,7 @@ type Measured struct {
 }
 
 // Measure measures the checkpoint at path on the held-out data of its
-// configuration. It writes nothing.
+// configuration. It writes nothing but copies of token ids in buckets to the cache.
 func Measure(ctx context.Context, path string, opt MeasureOptions) (Measured, error) {
 	var out Measured
 	ck, err := OpenLM(path)
@@ -41,11 +42,13 @@ func Measure(ctx context.Context, path string, opt MeasureOptions) (Measured, er
 		return out, err
 	}
 	cfg := ck.LM.Config.WithDefaults()
-	cfg.Data.Cache = "" // do not write, even if the checkpoint has a cache
+	if cfg.Data.Format != uint16Format || !cfg.Data.remote() {
+		cfg.Data.Cache = "" // do not write, even if the checkpoint has a cache
+	}
 	if opt.Dir == "" {
 		opt.Dir = ck.Dir()
 	}
-	corpus, err := Prepare(cfg, opt.Dir)
+	corpus, err := PrepareFrom(ctx, cfg, opt.Dir, opt.Objects)
 	if err != nil {
 		return out, misplaced{err, "--data sets the folder of the configuration's paths"}
 	}

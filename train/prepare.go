@@ -1,12 +1,14 @@
 package train
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/core/chat"
@@ -42,15 +44,25 @@ func (c *Corpus) Close() error {
 // relative to dir, the folder of the configuration. The caller closes the
 // result.
 func Prepare(cfg Config, dir string) (*Corpus, error) {
+	return PrepareFrom(context.Background(), cfg, dir, nil)
+}
+
+// PrepareFrom is [Prepare] of data that may be in buckets. The digests of the
+// objects are in the lineage of the result. Without objects, addresses are faults.
+func PrepareFrom(ctx context.Context, cfg Config, dir string, objects Objects) (*Corpus, error) {
+	from := &files{ctx: ctx, dir: dir, objects: objects, want: map[string]string{}}
 	if err := errors.Join(cfg.Data.validate(), cfg.Tokenizer.validate()); err != nil {
 		return nil, err
 	}
 	if cfg.Data.Format == uint16Format {
-		return cfg.tokens(dir)
+		return cfg.tokens(from)
 	}
 	var lineage []Lineage
 	var err error
-	if cfg.Data, lineage, err = cfg.Data.from(dir); err != nil {
+	if cfg.Data, err = from.expanded(cfg.Data); err != nil {
+		return nil, err
+	}
+	if cfg.Data, lineage, err = cfg.Data.from(from); err != nil {
 		return nil, err
 	}
 	if err := cfg.Data.withFiles(); err != nil {
@@ -60,10 +72,11 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	if err != nil {
 		return nil, err
 	}
-	train, held, err := cfg.Data.documents(dir, form)
+	train, held, err := cfg.Data.documents(from, form)
 	if err != nil {
 		return nil, err
 	}
+	lineage = append(lineage, from.read...)
 	tok, err := cfg.Tokenizer.build(dir, cfg.plain(train), cfg.Model.Vocab)
 	if err != nil {
 		return nil, err
@@ -101,12 +114,16 @@ func (c Config) Documents(dir string) ([]dataset.Document, error) {
 	if c.Data.Format == uint16Format || len(c.Data.HeldFiles) > 0 {
 		return nil, At("/data", errors.New("data: token ids and held_out_files have no documents to split"))
 	}
+	from := &files{ctx: context.Background(), dir: dir}
+	if _, err := from.expanded(c.Data); err != nil {
+		return nil, err
+	}
 	form, err := c.form(dir)
 	if err != nil {
 		return nil, err
 	}
 	c.Data.Held = 0.5 // every document is in one of the parts, in an order that the caller does not use
-	train, held, err := c.Data.documents(dir, form)
+	train, held, err := c.Data.documents(from, form)
 	return append(train, held...), err
 }
 
@@ -139,24 +156,32 @@ func (c Config) form(dir string) (chat.Options, error) {
 }
 
 // tokens maps files of token ids of the tokenizer's file.
-func (c Config) tokens(dir string) (*Corpus, error) {
-	tok, err := ReadTokenizer(Resolve(dir, c.Tokenizer.File))
+func (c Config) tokens(from *files) (*Corpus, error) {
+	tok, err := ReadTokenizer(Resolve(from.dir, c.Tokenizer.File))
 	if err != nil {
 		return nil, err
 	}
 	if tok.Size() > c.Model.Vocab {
 		return nil, At("/model/vocab_size", fmt.Errorf("vocabulary mismatch: tokenizer has %d tokens, model %d", tok.Size(), c.Model.Vocab))
 	}
-	corpus := &Corpus{Tokenizer: tok, Vocabulary: dataset.TokenizerDigest(tok)}
-	end := tok.Special().EOS
-	if corpus.Train, err = dataset.OpenUint16(Resolve(dir, c.Data.Files[0]), end); err != nil {
-		return nil, err
-	}
-	corpus.Text = corpus.Train.Digest()
-	if len(c.Data.HeldFiles) > 0 {
-		if corpus.Held, err = dataset.OpenUint16(Resolve(dir, c.Data.HeldFiles[0]), end); err != nil {
-			return nil, errors.Join(err, corpus.Train.Close())
+	var maps []*dataset.Tokens
+	for _, name := range slices.Concat(c.Data.Files, c.Data.HeldFiles) {
+		file, err := from.local(name, c.Data.Cache)
+		var m *dataset.Tokens
+		if err == nil {
+			m, err = dataset.OpenUint16(file, tok.Special().EOS)
 		}
+		if err != nil {
+			for _, m := range maps {
+				err = errors.Join(err, m.Close())
+			}
+			return nil, err
+		}
+		maps = append(maps, m)
+	}
+	corpus := &Corpus{Tokenizer: tok, Vocabulary: dataset.TokenizerDigest(tok), Train: maps[0], Text: maps[0].Digest(), Lineage: from.read}
+	if len(maps) > 1 {
+		corpus.Held = maps[1]
 		corpus.Text += corpus.Held.Digest()
 	}
 	return corpus, nil
@@ -164,7 +189,7 @@ func (c Config) tokens(dir string) (*Corpus, error) {
 
 // Resolve resolves a path of a configuration in the folder dir.
 func Resolve(dir, path string) string {
-	if filepath.IsAbs(path) {
+	if filepath.IsAbs(path) || IsAddress(path) {
 		return path
 	}
 	return filepath.Join(dir, path)

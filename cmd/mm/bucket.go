@@ -17,6 +17,9 @@ func openers() bucket.Openers {
 	return bucket.Openers{"file": bucket.OpenLocal, "s3": bucket.OpenS3, "gs": bucket.OpenGS, "azure": bucket.OpenAzure}
 }
 
+// objects returns the source of data in buckets.
+func objects() *bucket.Source { return bucket.NewSource(openers()) }
+
 // openBucket opens the bucket of an address.
 func openBucket(text string) (bucket.Bucket, bucket.Address, error) {
 	a, err := bucket.ParseAddress(text)

@@ -9,10 +9,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/lab/corpus"
+	"mm-abi.org/mm/registry/bucket"
 )
 
 func (p *program) dataBuild(c *cli.Context) error {
-	opt := corpus.Options{Out: c.String("out"), Dir: c.String("dir"), Threads: c.Int("threads"), Force: c.Bool("force"), Parts: c.StringSlice("parts")}
+	opt := corpus.Options{Out: c.String("out"), Dir: c.String("dir"), Threads: c.Int("threads"), Force: c.Bool("force"), Parts: c.StringSlice("parts"), Objects: objects()}
 	m, list := corpus.Read(c.Args().First())
 	if err := list.Err(); err != nil {
 		return err
@@ -25,7 +26,7 @@ func (p *program) dataBuild(c *cli.Context) error {
 	}
 	l, err := corpus.Build(c.Context, m, opt)
 	if err != nil {
-		return err
+		return bucket.Fault(c.Args().First(), err)
 	}
 	return p.printLineage(l, opt.Out)
 }
@@ -40,7 +41,7 @@ func (p *program) dataPart(ctx context.Context, m *corpus.Manifest, part string,
 		return usageError{err}
 	}
 	if err := corpus.WritePart(ctx, m, one, opt); err != nil {
-		return err
+		return bucket.Fault(opt.Out, err)
 	}
 	p.say("%s: %s", opt.Out, count(len(one.Sources(m)), "source"))
 	return nil
@@ -53,9 +54,9 @@ func (p *program) dataCheck(c *cli.Context) error {
 		dir = filepath.Dir(file)
 	}
 	if m != nil {
-		more, err := m.CheckSources(c.Context, dir)
+		more, err := m.CheckSources(c.Context, corpus.Options{Dir: dir, Objects: objects()})
 		if err != nil {
-			return err
+			return bucket.Fault(file, err)
 		}
 		list = append(list, more...)
 		list.Sort()

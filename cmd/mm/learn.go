@@ -14,6 +14,7 @@ import (
 
 	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset"
 	"mm-abi.org/mm/train/llm"
@@ -90,7 +91,7 @@ func (p *program) evalLM(c *cli.Context) error {
 	arg := c.Args().First()
 	switch filepath.Ext(arg) {
 	case ".yaml", ".yml":
-		return p.evalConfig(arg)
+		return p.evalConfig(c.Context, arg)
 	case ".gguf":
 		if err := refuseOptions(c, "--%s is for checkpoints and configurations", "ngram", "sample"); err != nil {
 			return err
@@ -100,12 +101,12 @@ func (p *program) evalLM(c *cli.Context) error {
 		}})
 	}
 	return p.evalCheckpoint(c.Context, arg, train.MeasureOptions{
-		Dir: c.String("data"), Windows: c.Int("windows"), Threads: c.Int("threads"), NGram: c.Bool("ngram"), Samples: c.StringSlice("sample"),
+		Dir: c.String("data"), Windows: c.Int("windows"), Threads: c.Int("threads"), NGram: c.Bool("ngram"), Samples: c.StringSlice("sample"), Objects: objects(),
 	})
 }
 
 // evalConfig measures the n-gram baselines on the data of a configuration.
-func (p *program) evalConfig(file string) error {
+func (p *program) evalConfig(ctx context.Context, file string) error {
 	doc, err := readTraining(file)
 	if err != nil {
 		return err
@@ -114,9 +115,9 @@ func (p *program) evalConfig(file string) error {
 	if err != nil {
 		return err
 	}
-	corpus, err := train.Prepare(cfg, filepath.Dir(file))
+	corpus, err := train.PrepareFrom(ctx, cfg, filepath.Dir(file), objects())
 	if err != nil {
-		return placed(doc, err)
+		return placed(doc, bucket.Fault(file, err))
 	}
 	defer corpus.Close()
 	base, err := dataset.NGrams(corpus.Train, corpus.Held, cfg.Model.Vocab)

@@ -17,6 +17,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/decode"
@@ -133,9 +134,9 @@ func (p *program) runTraining(ctx context.Context, cfg train.Config, opt trainin
 		p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
 	}
 	from := filepath.Dir(opt.file)
-	corpus, err := train.Prepare(cfg, from)
+	corpus, err := train.PrepareFrom(ctx, cfg, from, objects())
 	if err != nil {
-		return err
+		return bucket.Fault(opt.file, err)
 	}
 	defer corpus.Close()
 	view := p.newTrainingView(cfg.Stop)

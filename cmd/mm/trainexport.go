@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/torch"
@@ -31,9 +32,9 @@ func (p *program) exportTorch(c *cli.Context) error {
 		return err
 	}
 	from := filepath.Dir(file)
-	corpus, err := train.Prepare(cfg, from)
+	corpus, err := train.PrepareFrom(c.Context, cfg, from, objects())
 	if err != nil {
-		return placed(doc, err)
+		return placed(doc, bucket.Fault(file, err))
 	}
 	defer corpus.Close()
 	err = torch.Export(cfg, corpus, from, out)

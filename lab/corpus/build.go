@@ -38,8 +38,11 @@ type Options struct {
 	Threads int      // workers; runtime.GOMAXPROCS if 0
 	Force   bool     // replace another data set
 	Parts   []string // files of WritePart, in order, which replace the sources
+	Objects Objects  // opens the sources that are in buckets; nil: they are faults
 	// Progress is called with the bytes and rows read so far, if it is not nil.
 	Progress func(bytes, rows int64)
+
+	work *fsx.Dir // of copies of objects
 }
 
 // workFolder holds temporary files, in the parent of the data set.
@@ -161,6 +164,7 @@ func build(ctx context.Context, m *Manifest, work *fsx.Dir, opt Options) (*Linea
 	if err != nil {
 		return nil, err
 	}
+	opt.work = work
 	if err := collect(ctx, m, opt, c); err != nil {
 		return nil, errors.Join(err, c.spool.close())
 	}

@@ -27,7 +27,7 @@ func parquetBlocks(ctx context.Context, f *file, s *Source, i int, r *reader, em
 	if err := f.check(s.SHA256); err != nil {
 		return err
 	}
-	p, err := openParquet(f.File, f.size, r.columns)
+	p, err := openParquet(f.at, f.size, r.columns)
 	if err != nil {
 		return parquetFault(err)
 	}

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +22,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/corpus/minhash"
 	"mm-abi.org/mm/lab/corpus/pii"
+	"mm-abi.org/mm/train"
 )
 
 // Part is a part of the sources of a manifest: of N sources, those from
@@ -103,6 +106,23 @@ func WritePart(ctx context.Context, m *Manifest, p Part, opt Options) error {
 	if err != nil {
 		return err
 	}
+	if !slices.ContainsFunc(p.Sources(m), func(s Source) bool { return s.Format == Parquet && train.IsAddress(s.Path) }) {
+		return writePart(ctx, w, p, opt)
+	}
+	above, err := fsx.Create(filepath.Dir(filepath.Clean(opt.Out)), 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer above.Close()
+	_, err = inFolder(ctx, above, func(work *fsx.Dir) (*Lineage, error) {
+		opt.work = work
+		return nil, writePart(ctx, w, p, opt)
+	})
+	return err
+}
+
+func writePart(ctx context.Context, w *worker, p Part, opt Options) error {
+	m := w.m
 	return fsx.Replace(opt.Out, 0o644, func(out io.Writer) error {
 		z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
 		if err != nil {

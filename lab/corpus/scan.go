@@ -74,7 +74,7 @@ func scanSource(ctx context.Context, w *worker, i int, opt Options, c sink) erro
 	all.Go(func() {
 		defer close(order)
 		defer close(work)
-		err := blocks(ctx, opt.Dir, w.m, i, w.readers[i], func(b block, read int64) error {
+		err := blocks(ctx, opt, w.m, i, w.readers[i], func(b block, read int64) error {
 			j := &job{block: b, done: make(chan struct{})}
 			select {
 			case order <- j:
@@ -116,9 +116,9 @@ func scanSource(ctx context.Context, w *worker, i int, opt Options, c sink) erro
 
 // blocks calls emit for the blocks of a source, with the bytes of the file read
 // so far, and checks its digest.
-func blocks(ctx context.Context, dir string, m *Manifest, i int, r *reader, emit func(block, int64) error) error {
+func blocks(ctx context.Context, opt Options, m *Manifest, i int, r *reader, emit func(block, int64) error) error {
 	s := &m.Sources[i]
-	f, err := openSource(ctx, dir, s)
+	f, err := openSource(ctx, opt, s)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/train"
 )
 
 // Limits of sources: a row in bytes, the window of a zstd frame, and a block,
@@ -41,16 +42,33 @@ func faultf(code diag.Code, format string, args ...any) *fault {
 	return &fault{code: code, detail: fmt.Sprintf(format, args...)}
 }
 
+// Objects opens the objects of buckets that sources name by address.
+type Objects interface {
+	// Open reads an object from its beginning to its end.
+	Open(ctx context.Context, address string) (io.ReadCloser, error)
+}
+
 // file is an open source. Its digest is computed while it is read.
 type file struct {
-	*os.File
-	size int64
+	io.Closer
+	at   *os.File // nil: an object, which is read once in order
+	size int64    // of at
 	hash hash.Hash
 	raw  io.Reader // of the file, hashed
 }
 
-func openSource(ctx context.Context, dir string, s *Source) (*file, error) {
-	f, err := fsx.OpenPlain(dir, s.Path)
+// newFile returns a source that r reads.
+func newFile(ctx context.Context, r io.Reader, c io.Closer) *file {
+	h := sha256.New()
+	return &file{Closer: c, hash: h, raw: io.TeeReader(fsx.Reader{Context: ctx, R: r}, h)}
+}
+
+// openSource opens a source of a manifest.
+func openSource(ctx context.Context, opt Options, s *Source) (*file, error) {
+	if train.IsAddress(s.Path) {
+		return openObject(ctx, opt, s)
+	}
+	f, err := fsx.OpenPlain(opt.Dir, s.Path)
 	if err != nil {
 		var at *os.PathError
 		if errors.As(err, &at) {
@@ -65,9 +83,51 @@ func openSource(ctx context.Context, dir string, s *Source) (*file, error) {
 	if err != nil {
 		return nil, errors.Join(faultf(diag.SourceFile, "%s: %v", s.Path, err), f.Close())
 	}
-	h := sha256.New()
-	return &file{f, info.Size(), h, io.TeeReader(fsx.Reader{Context: ctx, R: f}, h)}, nil
+	out := newFile(ctx, f, f)
+	out.at, out.size = f, info.Size()
+	return out, nil
 }
+
+// openObject opens an object. One of Parquet, which is not read in order, is first
+// copied to a temporary file.
+func openObject(ctx context.Context, opt Options, s *Source) (*file, error) {
+	if opt.Objects == nil {
+		return nil, faultf(diag.SourceFile, "%s: got the address of a bucket, want a path", s.Path)
+	}
+	r, err := opt.Objects.Open(ctx, s.Path)
+	if err != nil {
+		return nil, err
+	}
+	if s.Format != Parquet || opt.work == nil {
+		return newFile(ctx, r, r), nil
+	}
+	defer r.Close()
+	to, err := opt.work.CreateTemp(".", "object-", 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(to, fsx.Reader{Context: ctx, R: r})
+	if err = errors.Join(err, to.Close()); err != nil {
+		return nil, errors.Join(err, opt.work.Remove(to.Name()))
+	}
+	f, err := opt.work.Root().Open(to.Name())
+	if err != nil {
+		return nil, errors.Join(err, opt.work.Remove(to.Name()))
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), opt.work.Remove(to.Name()))
+	}
+	out := newFile(ctx, f, closer(func() error { return errors.Join(f.Close(), opt.work.Remove(to.Name())) }))
+	out.at, out.size = f, info.Size()
+	return out, nil
+}
+
+// closer is a function as an io.Closer.
+type closer func() error
+
+// Close implements io.Closer.
+func (c closer) Close() error { return c() }
 
 // check reads the rest of the file and compares its digest.
 func (f *file) check(want string) error {
@@ -203,12 +263,13 @@ func (s *splitter) long(buf []byte) (block, error) {
 	}
 }
 
-// CheckSources compares the digests of the files of all sources.
-func (m *Manifest) CheckSources(ctx context.Context, dir string) (list diag.List, err error) {
+// CheckSources compares the digests of the files of all sources, which are read as
+// by [Build].
+func (m *Manifest) CheckSources(ctx context.Context, opt Options) (list diag.List, err error) {
 	c := &collector{m: m}
 	for i := range m.Sources {
 		s := &m.Sources[i]
-		f, err := openSource(ctx, dir, s)
+		f, err := openSource(ctx, opt, s)
 		if err == nil {
 			err = errors.Join(f.check(s.SHA256), f.Close())
 		}

@@ -17,3 +17,9 @@ func Sweep(ctx context.Context, b Bucket, place Address) error {
 	}
 	return s.sweep(ctx, b, place)
 }
+
+// The limits of [Source].
+const (
+	MaxExpanded = maxExpanded
+	RangeSize   = rangeSize
+)

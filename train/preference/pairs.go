@@ -96,6 +96,9 @@ func parsePair(line []byte) (Pair, error) {
 // open returns the pairs for training and for evaluation. n is the number of
 // errands for evaluation.
 func (d Data) open(dir string, seed uint64, n int) (learned, held []Pair, err error) {
+	if err := train.NotObjects("/data/files", d.Files...); err != nil {
+		return nil, nil, err
+	}
 	for i, file := range d.Files {
 		some, err := readFile(train.Resolve(dir, file))
 		if err != nil {
