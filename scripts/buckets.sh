@@ -20,9 +20,9 @@ ready() { # PORT
   for _ in $(seq 150); do (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return 0; sleep 0.1; done
   echo "no server at port $1"; return 1
 }
-suite() { # DRIVER
-  ${GO:-go} test -count=1 -v -run TestServer "./registry/bucket/$1" >"$work/$1.log" 2>&1 || { cat "$work/$1.log"; exit 1; }
-  echo "$1: $(grep -c -- '--- PASS: TestServer/' "$work/$1.log") parts of the suite pass"
+suite() { # NAME, as in Test${NAME}Server
+  ${GO:-go} test -count=1 -v -run "Test$1Server" ./registry/bucket >"$work/$1.log" 2>&1 || { cat "$work/$1.log"; exit 1; }
+  echo "$1: $(grep -c -- '--- PASS: Test.*Server/' "$work/$1.log") parts of the suite pass"
 }
 mm=${MM:-$work/mm}
 [ -n "${MM:-}" ] || CGO_ENABLED=0 ${GO:-go} build -o "$mm" ./cmd/mm
@@ -128,7 +128,7 @@ if install github.com/versity/versitygw/cmd/versitygw@v1.8.0 versitygw; then
   pids+=($!)
   ready 7070
   export AWS_ENDPOINT_URL=http://127.0.0.1:7070 AWS_ACCESS_KEY_ID=id AWS_SECRET_ACCESS_KEY=secretsecret AWS_REGION=us-east-1
-  MM_BUCKETS_S3=bucket suite s3
+  MM_BUCKETS_S3=bucket suite S3
   killed "0.4 0.8" s3://bucket/killed
   deltas s3://bucket/run
   data s3://bucket/data
@@ -142,7 +142,7 @@ if install github.com/fsouza/fake-gcs-server@v1.56.1 fake-gcs-server; then
   pids+=($!)
   ready 4443
   export STORAGE_EMULATOR_HOST=http://127.0.0.1:4443
-  MM_BUCKETS_GS=bucket suite gs
+  MM_BUCKETS_GS=bucket suite GS
   killed "0.8 1.2" gs://bucket/killed
   deltas gs://bucket/run
   data gs://bucket/data
@@ -158,7 +158,7 @@ if [ -e "$azurite" ]; then
   ready 10000
   # The account and the key that azurite documents.
   export AZURE_STORAGE_CONNECTION_STRING="AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1"
-  MM_BUCKETS_AZURE=devstoreaccount1/container suite azure
+  MM_BUCKETS_AZURE=devstoreaccount1/container suite Azure
   killed "0.8 1.2" azure://devstoreaccount1/container/killed
   deltas azure://devstoreaccount1/container/run
   data azure://devstoreaccount1/container/data
