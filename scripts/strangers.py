@@ -56,7 +56,7 @@ TEMPLATES = {
               + "<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}",
     "idefics3": IDEFICS, "smolvlm": IDEFICS, "internvl": CHATML.replace("MARKER", "<IMG_CONTEXT>\n"),
     "pixtral": "{{ bos_token }}{% for m in messages %}[INST]" + TURN.replace("MARKER", "[IMG]") + "[/INST]{% endfor %}",
-    "qwen2_vl": QWEN, "qwen2_5_vl": QWEN, "qwen3_vl": QWEN,
+    "qwen2_vl": QWEN, "qwen2_5_vl": QWEN, "qwen3_vl": QWEN, "qwen3_5": QWEN, "qwen3_5_moe": QWEN,
     "llava_next": "{% for m in messages %}[INST] " + TURN.replace("MARKER", "<image>\n") + " [/INST]{% endfor %}",
     "llava_onevision": CHATML.replace("MARKER", "<image>"), "paligemma": None, "paligemma2": None,
 }
@@ -151,7 +151,14 @@ def fitted(family, tok, tid, text):
         return config, PixtralProcessor(image_processor=image, tokenizer=tok, patch_size=8)
     width, heads = text["hidden_size"], text["num_attention_heads"]
     sections = [2, 3, 3] if family == "qwen3_vl" else [width // heads // 6] * 3
-    if family != "qwen3_vl":
+    hybrid = family.startswith("qwen3_5")
+    if hybrid:
+        sections = [4, 2, 2]
+        text.update(head_dim=32, linear_num_value_heads=6, linear_num_key_heads=2, linear_value_head_dim=24, linear_key_head_dim=16)
+        if family == "qwen3_5_moe":
+            text.update(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, shared_expert_intermediate_size=48)
+            text.pop("intermediate_size")
+    elif family != "qwen3_vl":
         text.pop("head_dim")
         sections[0] = width // heads // 2 - 2 * sections[1]
     text = dict(text, model_type=family + "_text", bos_token_id=0, eos_token_id=1,
@@ -164,15 +171,17 @@ def fitted(family, tok, tid, text):
     elif family == "qwen2_5_vl":
         vision.update(window_size=16, fullatt_block_indexes=[1])
     else:
-        vision.update(depth=4, num_position_embeddings=25, deepstack_visual_indexes=[0, 2])
+        vision.update(depth=4, num_position_embeddings=25, **({} if hybrid else dict(deepstack_visual_indexes=[0, 2])))
         text["rope_parameters"]["mrope_interleaved"] = True
+        if hybrid:
+            text["rope_parameters"]["partial_rotary_factor"] = 0.5
         mean = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
     config = CONFIG_MAPPING[family](vision_config=vision, text_config=text, image_token_id=tid("<|image_pad|>"), video_token_id=tid("<video>"),
                                     vision_start_token_id=tid("<|vision_start|>"), vision_end_token_id=tid("<|vision_end|>"))
     tok.image_token, tok.video_token, tok.vision_start_token, tok.vision_end_token = "<|image_pad|>", "<video>", "<|vision_start|>", "<|vision_end|>"
-    kind = dict(qwen2_vl=Qwen2VLProcessor, qwen2_5_vl=Qwen2_5_VLProcessor, qwen3_vl=Qwen3VLProcessor)[family]
+    kind = dict(qwen2_vl=Qwen2VLProcessor, qwen2_5_vl=Qwen2_5_VLProcessor).get(family, Qwen3VLProcessor)
     image = Qwen2VLImageProcessorPil(size={"shortest_edge": 256, "longest_edge": 4096}, patch_size=4, merge_size=2, **mean)
-    video = Qwen3VLVideoProcessor() if family == "qwen3_vl" else Qwen2VLVideoProcessor()
+    video = Qwen3VLVideoProcessor() if family.startswith("qwen3") else Qwen2VLVideoProcessor()
     return config, kind(image_processor=image, tokenizer=tok, video_processor=video)
 
 

@@ -209,6 +209,17 @@ func TestBadWeights(t *testing.T) {
 	}
 }
 
+// TestWithoutDeep: Qwen3.5 has the tower of Qwen3-VL without vectors for further layers,
+// as its class ignores the key.
+func TestWithoutDeep(t *testing.T) {
+	for kind, want := range map[string]int{"qwen3_vl": 2, "qwen3_5": 0, "qwen3_5_moe": 0} {
+		c, err := ReadConfig(config(t, "qwen3_vl", map[string]any{"model_type": kind, "vision_config.deepstack_visual_indexes": []int{0, 2}}))
+		if err != nil || len(c.grid.deep) != want || c.Family != "qwen3_vl" || !c.grid.positions {
+			t.Errorf("%s: %d layers, %v, want %d", kind, len(c.grid.deep), err, want)
+		}
+	}
+}
+
 // FuzzReadConfig: no config.json ends the program, and a shape that is read is
 // consistent.
 func FuzzReadConfig(f *testing.F) {

@@ -29,7 +29,9 @@ func isGrid(raw *rawConfig) bool {
 	return slices.Contains(gridFamilies(), raw.ModelType) || raw.ModelType == "llava" && raw.Vision.ModelType == "pixtral"
 }
 
-func gridFamilies() []string { return []string{"mistral3", "qwen2_5_vl", "qwen2_vl", "qwen3_vl"} }
+func gridFamilies() []string {
+	return []string{"mistral3", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl"}
+}
 
 // rawGrid holds the keys of vision_config.
 type rawGrid struct {
@@ -69,9 +71,12 @@ func readGrid(data []byte, raw *rawConfig) (Config, error) {
 	if err := json.Unmarshal(data, &all); err != nil {
 		return Config{}, err
 	}
-	v := all.Vision
+	v, family := all.Vision, raw.ModelType
+	if family == "qwen3_5" || family == "qwen3_5_moe" { // Qwen3-VL's tower, without further vectors
+		family, v.Deep = "qwen3_vl", &[]int{}
+	}
 	c := Config{
-		Family: raw.ModelType, Patch: int(or(v.Patch, 14)), Shuffle: or(v.Merge, 2), Pool: 1, Layers: or(v.Depth, 32), Heads: or(v.Heads, 16),
+		Family: family, Patch: int(or(v.Patch, 14)), Shuffle: or(v.Merge, 2), Pool: 1, Layers: or(v.Depth, 32), Heads: or(v.Heads, 16),
 		Epsilon: 1e-6, Act: "gelu", Into: all.Text.Width, grid: &grid{frames: or(v.Frames, 2), base: 10000, qkv: true, positions: true},
 	}
 	if c.Into == 0 {
