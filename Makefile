@@ -192,7 +192,7 @@ hostile-serve:
 	MM_HOSTILE=$${MM_HOSTILE-10000} $(GO) test -count=1 -v -timeout 30m -run 'Hostile|Slow|Patience' ./serve/api
 
 hostile-qnn:
-	$(GO) test -count=1 -v -run Hostile ./onnx/htp/blob ./modules/qnnfile
+	$(GO) test -count=1 -v -run Hostile ./onnx/htp ./modules/qnnfile
 
 # The reader of QNN contexts beside Qualcomm's libQnnSystem (MM_QNN_LIB: the
 # folder of the libraries; without it pip installs them; skipped, with the

@@ -24,4 +24,4 @@ trap 'rm -rf "$out"' EXIT
 python3 scripts/qnn-reference.py "$lib" "$out" --damaged "${MM_HOSTILE:-2000}" $(ls ../shared/data/qnn/*.bin 2> /dev/null || true) > "$out/log" 2>&1 ||
   { tail -5 "$out/log"; echo "the libraries of $lib do not work here"; exit 1; }
 tail -1 "$out/log"
-MM_QNN_REFERENCE=$out go test -count=1 -v -run TestReference ./onnx/htp/blob
+MM_QNN_REFERENCE=$out go test -count=1 -v -run TestReference ./onnx/htp

@@ -30,7 +30,7 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/engine/freeze"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/qdq"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
@@ -92,7 +92,7 @@ func (p Precision) bits() (int, error) {
 // Options configures Compile.
 type Options struct {
 	Model     string // path of the ONNX file
-	Chip      fit.Chip
+	Chip      htp.Chip
 	Precision Precision // if empty, FP16
 	// Inputs are the calibration inputs, at least one set ([Samples] reads them).
 	// They determine the shapes of the model.
@@ -103,7 +103,7 @@ type Options struct {
 	MinCosine float64
 	Out       string    // the context binary to write; OUT_ctx.onnx is written next to it, without .bin
 	Force     bool      // replace existing files
-	Chips     fit.Chips // the table of chips; if nil, the built-in one
+	Chips     htp.Chips // the table of chips; if nil, the built-in one
 	Quantized string    // file for the quantized ONNX model; may be empty
 	// Begin is called at the start of each stage, in order; may be nil.
 	Begin func(Stage)
@@ -139,7 +139,7 @@ type Result struct {
 
 // suits refuses a chip without an NPU, or one that is not known to support floats;
 // the fault is a diag.List.
-func suits(chip fit.Chip, model string, floats bool) error {
+func suits(chip htp.Chip, model string, floats bool) error {
 	why, hint := chip.Lacks(floats)
 	if why == "" {
 		return nil
@@ -280,7 +280,7 @@ func compiled(ctx context.Context, e Engine, m *onnx.Model, stage string, opt Op
 const usualVTCM = 4 << 20
 
 // memory returns the compiler option for a chip with less VTCM.
-func memory(chip fit.Chip) map[string]string {
+func memory(chip htp.Chip) map[string]string {
 	if chip.VTCM == 0 || chip.VTCM >= usualVTCM {
 		return nil
 	}

@@ -16,13 +16,12 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/assemble/export/npu"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
@@ -101,7 +100,7 @@ func write(t *testing.T, path string, m *onnx.Model) {
 
 func options(t *testing.T) compile.Options {
 	t.Helper()
-	chip, ok := fit.KnownChips().Named("SM8750")
+	chip, ok := htp.KnownChips().Named("SM8750")
 	if !ok {
 		t.Fatal("no SM8750")
 	}
@@ -225,11 +224,11 @@ func TestInfinite(t *testing.T) {
 // A job of a build has a minimum cosine; the default depends on its precision.
 func TestLeast(t *testing.T) {
 	for _, c := range []struct {
-		job  npu.Job
+		job  compile.Job
 		want float64
 	}{
-		{npu.Job{}, 0.99}, {npu.Job{Precision: "fp16"}, 0.99}, {npu.Job{Precision: "w8a16"}, 0.99}, {npu.Job{Precision: "w8a8"}, 0.98},
-		{npu.Job{Language: true}, 0.9}, {npu.Job{Precision: "w8a8", MinCosine: new(0.0)}, 0}, {npu.Job{Language: true, MinCosine: new(0.999)}, 0.999},
+		{compile.Job{}, 0.99}, {compile.Job{Precision: "fp16"}, 0.99}, {compile.Job{Precision: "w8a16"}, 0.99}, {compile.Job{Precision: "w8a8"}, 0.98},
+		{compile.Job{Language: true}, 0.9}, {compile.Job{Precision: "w8a8", MinCosine: new(0.0)}, 0}, {compile.Job{Language: true, MinCosine: new(0.999)}, 0.999},
 	} {
 		if got := compile.Least(c.job); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.job, got, c.want)
@@ -281,7 +280,7 @@ func TestChip(t *testing.T) {
 		{"SM8450", compile.FP16, nil, ""},
 	} {
 		opt := product(t)
-		opt.Chip, _ = fit.KnownChips().Named(c.chip)
+		opt.Chip, _ = htp.KnownChips().Named(c.chip)
 		opt.Precision, opt.Keep = c.precision, c.keep
 		started := false
 		opt.Begin = func(s compile.Stage) { started = started || s == compile.StageCompile }
@@ -292,7 +291,7 @@ func TestChip(t *testing.T) {
 			t.Errorf("%s, %s: started %v, %v", c.chip, c.precision, started, err)
 		}
 	}
-	chip, _ := fit.KnownChips().Named("SM8350")
+	chip, _ := htp.KnownChips().Named("SM8350")
 	_, err := compile.Language(t.Context(), fake{}, compile.LanguageOptions{Model: "none.gguf", Chip: chip, Out: "none.bin"})
 	if list, ok := diag.From(err); !ok || list[0].Code != diag.QNNChip {
 		t.Errorf("a language model: %v", err)
@@ -305,7 +304,7 @@ func TestMemory(t *testing.T) {
 	for name, want := range map[string]map[string]string{"SSG2115P": {"vtcm_mb": "2"}, "SM8350": nil, "SM8750": nil, "SM8635": nil} {
 		opt, asked := product(t), qnn.Compilation{}
 		opt.Precision = compile.W8A8
-		opt.Chip, _ = fit.KnownChips().Named(name)
+		opt.Chip, _ = htp.KnownChips().Named(name)
 		_, err := compile.Compile(t.Context(), fake{soc: opt.Chip.Model, asked: &asked}, opt)
 		if d := cmp.Diff(want, asked.Options, cmpopts.EquateEmpty()); asked.SoC != int(opt.Chip.Model) || d != "" {
 			t.Errorf("%s: %v\n%s", name, err, d)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"mm-abi.org/mm/assemble/export/npu"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
@@ -12,7 +11,7 @@ import (
 )
 
 // Exporter compiles exports of builds for NPUs: it is the Compiler of
-// assemble/export/npu.
+// assemble/compile.
 type Exporter struct{ Engine *qnn.Engine }
 
 // SDK returns the build of the libraries.
@@ -26,7 +25,7 @@ func (Exporter) Precisions() []string { return Precisions() }
 
 // Compile compiles a model with golden inputs, or a language model with its own
 // output.
-func (x Exporter) Compile(ctx context.Context, job npu.Job) ([]byte, error) {
+func (x Exporter) Compile(ctx context.Context, job Job) ([]byte, error) {
 	if job.Language {
 		result, err := Language(ctx, x.Engine, LanguageOptions{Model: job.Model, Chip: job.Chip, Window: job.Window, Positions: job.Positions, Layers: job.Layers, MinCosine: least(job), Out: job.Out})
 		if err != nil {
@@ -62,7 +61,7 @@ func (x Exporter) Compile(ctx context.Context, job npu.Job) ([]byte, error) {
 }
 
 // least returns the minimum cosine of a job.
-func least(job npu.Job) float64 {
+func least(job Job) float64 {
 	switch {
 	case job.MinCosine != nil:
 		return *job.MinCosine

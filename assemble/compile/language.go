@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
@@ -27,7 +27,7 @@ import (
 // LanguageOptions configures Language.
 type LanguageOptions struct {
 	Model     string // path of the GGUF file
-	Chip      fit.Chip
+	Chip      htp.Chip
 	Window    int // maximum context length W in tokens; if 0, the model's, at most [DefaultWindow]
 	Positions int // tokens n processed at a time; if 0, 1
 	// Layers are those in the context; if zero, all. mm's own engine computes the
@@ -38,7 +38,7 @@ type LanguageOptions struct {
 	// required to open it, are written next to it, without .bin.
 	Out   string
 	Force bool      // replace existing files
-	Chips fit.Chips // the table of chips; if nil, the built-in one
+	Chips htp.Chips // the table of chips; if nil, the built-in one
 }
 
 // LanguageMinCosine is the default minimum cosine of an output of a language model.

@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/seed"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/htp/htptest"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
@@ -83,9 +83,9 @@ func (m mirror) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	return watched{f.(runtimes.Function), m.began}, nil
 }
 
-func sm8750(t *testing.T) fit.Chip {
+func sm8750(t *testing.T) htp.Chip {
 	t.Helper()
-	chip, ok := fit.KnownChips().Named("SM8750")
+	chip, ok := htp.KnownChips().Named("SM8750")
 	if !ok {
 		t.Fatal("no SM8750")
 	}

@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/runtimetest"
@@ -120,7 +120,7 @@ func TestNPU(t *testing.T) {
 func twice(t *testing.T, e *qnn.Engine, opt compile.Options, unseen []map[string]engine.Tensor, name, chip string) {
 	t.Helper()
 	var ok bool
-	if opt.Chip, ok = fit.KnownChips().Named(chip); !ok {
+	if opt.Chip, ok = htp.KnownChips().Named(chip); !ok {
 		t.Fatal(chip)
 	}
 	var digests []string
@@ -189,7 +189,7 @@ func TestSameBytes(t *testing.T) {
 		chip      string
 		precision compile.Precision
 	}{{"SM8550", compile.FP16}, {"SM8650", compile.FP16}, {"SM8750", compile.FP16}, {"SM8750", compile.W8A8}, {"SM8750", compile.W8A16}} {
-		chip, _ := fit.KnownChips().Named(c.chip)
+		chip, _ := htp.KnownChips().Named(c.chip)
 		var first string
 		for i := range 4 {
 			dir := t.TempDir()

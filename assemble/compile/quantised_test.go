@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/train/dataset/scene"
@@ -106,7 +106,7 @@ func TestQuantised(t *testing.T) {
 		for _, p := range []compile.Precision{compile.W8A8, compile.W8A16} {
 			for _, chip := range []string{"SM8550", "SM8650", "SM8750"} {
 				opt := compile.Options{Model: c.path, Precision: p, Inputs: c.seen, MinCosine: 0.98, Out: filepath.Join(t.TempDir(), "out.bin")}
-				opt.Chip, _ = fit.KnownChips().Named(chip)
+				opt.Chip, _ = htp.KnownChips().Named(chip)
 				began := time.Now()
 				made, err := compile.Compile(t.Context(), e, opt)
 				if err != nil {

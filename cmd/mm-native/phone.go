@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/cmd/mm-native/qnnlib"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/protocol"
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
@@ -125,7 +125,7 @@ func (r *run) do(ctx context.Context) error {
 }
 
 // describe reads the context and chooses the graph to run.
-func (r *run) describe() (g blob.Graph, o ask.Open, err error) {
+func (r *run) describe() (g htp.Graph, o ask.Open, err error) {
 	path, err := filepath.Abs(r.call.Context)
 	if err != nil {
 		return g, o, err
@@ -139,7 +139,7 @@ func (r *run) describe() (g blob.Graph, o ask.Open, err error) {
 	if err != nil {
 		return g, o, err
 	}
-	c, err := blob.ReadContext(f, info.Size())
+	c, err := htp.ReadContext(f, info.Size())
 	if err != nil {
 		return g, o, err
 	}
@@ -152,11 +152,11 @@ func (r *run) describe() (g blob.Graph, o ask.Open, err error) {
 }
 
 // wireTensors converts tensors for the engine.
-func wireTensors(list []blob.Tensor) []ask.Tensor {
+func wireTensors(list []htp.Tensor) []ask.Tensor {
 	out := []ask.Tensor{}
 	for _, t := range list {
 		x := ask.Tensor{ID: t.ID, Name: t.Name, Version: uint32(t.Version), DType: uint32(t.DType), Dims: t.Dims}
-		if t.Quant.Encoding == blob.ScaleOffset {
+		if t.Quant.Encoding == htp.ScaleOffset {
 			x.Scale, x.Offset = t.Quant.Scales[0], t.Quant.Offsets[0]
 		}
 		out = append(out, x)
@@ -165,7 +165,7 @@ func wireTensors(list []blob.Tensor) []ask.Tensor {
 }
 
 // samples runs each set of inputs, from 0000 on.
-func (r *run) samples(ctx context.Context, g *qnnlib.Graph, graph blob.Graph) error {
+func (r *run) samples(ctx context.Context, g *qnnlib.Graph, graph htp.Graph) error {
 	for s := range protocol.MaxSamples {
 		in, err := r.inputs(s, graph)
 		if s > 0 && errors.Is(err, os.ErrNotExist) {
@@ -194,7 +194,7 @@ func (r *run) samples(ctx context.Context, g *qnnlib.Graph, graph blob.Graph) er
 }
 
 // inputs reads a set of inputs.
-func (r *run) inputs(s int, g blob.Graph) ([][]byte, error) {
+func (r *run) inputs(s int, g htp.Graph) ([][]byte, error) {
 	var in [][]byte
 	for i, t := range g.Inputs {
 		path := filepath.Join(r.call.Inputs, filepath.FromSlash(protocol.File(s, i)))
@@ -215,7 +215,7 @@ func (r *run) inputs(s int, g blob.Graph) ([][]byte, error) {
 }
 
 // sized checks the size of an input file.
-func sized(t blob.Tensor, size int64) error {
+func sized(t htp.Tensor, size int64) error {
 	if n, ok := t.Bytes(); !ok || size != n || n > maxInput {
 		return fmt.Errorf("size mismatch: got %d bytes, want %s%v of %d", size, t.DType, t.Dims, n)
 	}
@@ -223,7 +223,7 @@ func sized(t blob.Tensor, size int64) error {
 }
 
 // write writes the outputs of a set.
-func (r *run) write(s int, g blob.Graph, out [][]byte) (err error) {
+func (r *run) write(s int, g htp.Graph, out [][]byte) (err error) {
 	dir, err := fsx.Create(filepath.Join(r.call.Outputs, filepath.Dir(filepath.FromSlash(protocol.File(s, 0)))), 0o755, fsx.Options{})
 	if err != nil {
 		return err

@@ -10,13 +10,12 @@ import (
 
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
 func TestMaxInput(t *testing.T) {
 	for n, ok := range map[uint32]bool{1: true, maxInput / 4: true, maxInput/4 + 1: false} {
-		in := blob.Tensor{DType: htp.Float32, Dims: []uint32{n}}
+		in := htp.Tensor{DType: htp.Float32, Dims: []uint32{n}}
 		if err := sized(in, 4*int64(n)); (err == nil) != ok {
 			t.Errorf("%d bytes: %v", 4*int64(n), err)
 		}

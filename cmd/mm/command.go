@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/lab/corpus/pii"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/farm"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes/hosted"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/train/dataset/scene"
@@ -158,7 +158,7 @@ func parsed[T int | int64 | uint | uint64 | float64](text string) (v T) {
 func vocabulary() *strings.Replacer {
 	return strings.NewReplacer(
 		"$(argument)", argumentMeaning,
-		"$(axes)", strings.Join(fit.Axes(), ", "),
+		"$(axes)", strings.Join(htp.Axes(), ", "),
 		"$(battery)", fmt.Sprint(device.MinBattery),
 		"$(fewshot-seed)", fmt.Sprint(suite.DefaultSeed),
 		"$(findings)", joined(pii.Kinds()),

@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/corpus"
-	"mm-abi.org/mm/lab/corpus/croissant"
 	"mm-abi.org/mm/lab/corpus/pii"
 )
 
@@ -73,12 +72,12 @@ func (p *program) exportCroissant(c *cli.Context) error {
 	if err := l.Verify(dir); err != nil {
 		return err
 	}
-	data, err := croissant.Export(l)
+	data, err := corpus.ExportCroissant(l)
 	if err != nil {
 		return err
 	}
 	if out == "" {
-		out = dir + "/" + croissant.File
+		out = dir + "/" + corpus.CroissantFile
 	}
 	if err := fsx.WriteFile(out, data, 0o644); err != nil {
 		return err
@@ -88,13 +87,13 @@ func (p *program) exportCroissant(c *cli.Context) error {
 
 func (p *program) importCroissant(c *cli.Context) error {
 	file, out := c.Args().First(), c.String("out")
-	data, err := fsx.ReadFile(file, croissant.MaxBytes)
+	data, err := fsx.ReadFile(file, corpus.MaxBytes)
 	if err != nil {
 		var list diag.List
 		list.Add(diag.BadCroissant, diag.Pos{File: file}, err.Error(), "")
 		return list.Err()
 	}
-	manifest, list := croissant.Import(file, data, croissant.ImportOptions{Text: c.String("text"), License: c.String("license")})
+	manifest, list := corpus.ImportCroissant(file, data, corpus.CroissantOptions{Text: c.String("text"), License: c.String("license")})
 	if err := list.Err(); err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/samples"
 	"mm-abi.org/mm/lab/device/ssh"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/workspace"
@@ -143,7 +142,7 @@ func (p *program) deviceRun(c *cli.Context) error {
 		return usageError{errors.New("--samples is for drawn inputs, not for --inputs")}
 	}
 	if list := c.StringSlice("inputs"); len(list) > 0 {
-		if j.Samples, err = samples.Read(c.Context, j, samples.Options{Places: list, Module: c.String("module")}); err != nil {
+		if j.Samples, err = device.ReadSamples(c.Context, j, device.SampleOptions{Places: list, Module: c.String("module")}); err != nil {
 			return err
 		}
 	}
@@ -163,12 +162,12 @@ type deviceRunOptions struct {
 func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o deviceRunOptions) error {
 	o.job.Time = time.Now().UTC().Format(time.RFC3339)
 	if o.reference != "" {
-		m, err := samples.OpenReference(ctx, o.reference)
+		m, err := device.OpenReference(ctx, o.reference)
 		if err != nil {
 			return err
 		}
 		defer m.Close()
-		o.job.Reference, o.job.Engine, o.job.Model = m, samples.ReferenceEngine, m.Digest
+		o.job.Reference, o.job.Engine, o.job.Model = m, device.ReferenceEngine, m.Digest
 	}
 	folder := filepath.Join(w.Home(), "device", "evidence")
 	key, err := p.evidenceKey(w, o.sign)
@@ -200,7 +199,7 @@ func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o dev
 		}
 		w.Record(ctx, audit.Entry{Action: "device", Ref: d.Source.Serial + " " + out.Record.Device.SoC, Digest: out.Record.Digest, Result: workspace.Outcome(failed)})
 		if o.outputs != "" {
-			if err := samples.WriteOutputs(o.outputs, out); err != nil {
+			if err := device.WriteOutputs(o.outputs, out); err != nil {
 				return errors.Join(failed, err)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/workspace"
@@ -177,7 +177,7 @@ func (p *program) labCorpus(c *cli.Context) error {
 }
 
 func (p *program) labProbe(c *cli.Context) error {
-	e, err := judge.ReadEnvelope(c.Args().First(), fit.KnownChips())
+	e, err := judge.ReadEnvelope(c.Args().First(), htp.KnownChips())
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (p *program) truthTable(ctx context.Context, o truthOptions) (judge.Table, 
 		}
 		return judge.MakeTable(records)
 	}
-	m, err := attempt.Read(o.matrix, fit.KnownChips())
+	m, err := attempt.Read(o.matrix, htp.KnownChips())
 	if err != nil {
 		return judge.Table{}, err
 	}
@@ -234,7 +234,7 @@ func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOption
 	tried, err := m.Fill(ctx, attempt.Options{
 		Records: o.records, Only: o.only, Again: o.again,
 		ONNX: engines.ONNX{}, ORT: engines.ONNXRuntime{Home: workspace.DefaultHome}, NPU: &qnn.Engine{Home: workspace.DefaultHome, Library: o.libs},
-		Chips: fit.KnownChips(), Now: time.Now,
+		Chips: htp.KnownChips(), Now: time.Now,
 		Command: func(cell string) string {
 			return fmt.Sprintf("mm lab truth %s --matrix %s --fill --again --only %s", o.records, o.matrix, cell)
 		},

@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/records"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -24,7 +24,7 @@ func (p *program) backends(dir string) (r *records.Registry, err error) {
 	err = p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		trusted, err := vouching(w, nil)
 		if err == nil {
-			r, err = records.Open(dir, fit.KnownChips(), trusted)
+			r, err = records.Open(dir, htp.KnownChips(), trusted)
 		}
 		return err
 	})

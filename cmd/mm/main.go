@@ -26,7 +26,6 @@ import (
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/assemble/export/coreml"
 	"mm-abi.org/mm/assemble/export/executorch"
-	"mm-abi.org/mm/assemble/export/npu"
 	"mm-abi.org/mm/assemble/export/openvino"
 	"mm-abi.org/mm/assemble/export/tflite"
 	"mm-abi.org/mm/assemble/quantize"
@@ -155,7 +154,7 @@ func exporters() []assemble.Exporter {
 		export.Lowered{Form: tflite.Exporter{Delegate: true}},
 		export.Lowered{Form: openvino.Form{}},
 		export.Lowered{Form: executorch.Exporter{}},
-		npu.Exporter{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},
+		compile.NPU{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/runtimes/runner"
@@ -146,13 +146,13 @@ func npuSteps(t *testing.T, dist string, want, got runner.Report) {
 }
 
 // npuContext is the digest of a part's context and what it says of itself.
-func npuContext(t *testing.T, dist, part string) (string, *blob.Context) {
+func npuContext(t *testing.T, dist, part string) (string, *htp.Context) {
 	t.Helper()
 	data, err := os.ReadFile(npuFile(t, dist, part))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := blob.ReadContext(bytes.NewReader(data), int64(len(data)))
+	c, err := htp.ReadContext(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/workspace"
@@ -78,7 +77,7 @@ func (p *program) qnnCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := fit.ParseTarget(c.String("target"), chips)
+	t, err := htp.ParseTarget(c.String("target"), chips)
 	if err != nil {
 		return usageError{fmt.Errorf("--target: %w", err)}
 	}
@@ -90,7 +89,7 @@ func (p *program) qnnCheck(c *cli.Context) error {
 	}
 	t.SameArch = c.Bool("same-arch")
 	if dir := c.String("libs"); dir != "" {
-		set, err := fit.FindLibraries(dir)
+		set, err := htp.FindLibraries(dir)
 		if err != nil {
 			return err
 		}
@@ -101,8 +100,8 @@ func (p *program) qnnCheck(c *cli.Context) error {
 		opt.Accept = append(opt.Accept, strings.Split(s, ",")...)
 	}
 	for _, a := range opt.Accept {
-		if !slices.Contains(fit.Axes(), a) {
-			return usageError{fmt.Errorf("--accept %s: want one of %s", a, strings.Join(fit.Axes(), ", "))}
+		if !slices.Contains(htp.Axes(), a) {
+			return usageError{fmt.Errorf("--accept %s: want one of %s", a, strings.Join(htp.Axes(), ", "))}
 		}
 	}
 	r, err := qnnfile.Check(c.Args().First(), opt)
@@ -138,7 +137,7 @@ func (p *program) qnnCompat(c *cli.Context) error {
 		}
 		return v.String()
 	}
-	rows := rowsOf(fit.SDKs(), func(s fit.SDK) []string {
+	rows := rowsOf(htp.SDKs(), func(s htp.SDK) []string {
 		return []string{fmt.Sprintf("%d.%d", s.Version.Major, s.Version.Minor), shown(s.Core), shown(s.Backend), shown(s.System), shown(s.Blob), s.Source}
 	})
 	if err := p.printTable([]string{"SDK", "CORE API", "HTP API", "SYSTEM", "BLOB", "SOURCE"}, rows); err != nil {
@@ -146,7 +145,7 @@ func (p *program) qnnCompat(c *cli.Context) error {
 	}
 	fmt.Fprintln(p.stdout)
 	rows = nil
-	for _, t := range fit.Tools() {
+	for _, t := range htp.Tools() {
 		rows = append(rows, []string{t.Name, t.Version, t.SDK.String(), t.With, t.Source})
 	}
 	return p.printTable([]string{"TOOL", "VERSION", "SDK", "WITH", "SOURCE"}, rows)
@@ -164,7 +163,7 @@ func (p *program) printQNNReport(r qnnfile.Report) error {
 			for _, a := range c.Axes {
 				verdict := string(a.Verdict)
 				if a.Accepted {
-					verdict = string(fit.Unknown) + ", accepted"
+					verdict = string(htp.Unknown) + ", accepted"
 				}
 				rows = append(rows, []string{a.Name, verdict, a.File, a.Target})
 			}

@@ -14,8 +14,6 @@ import (
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
-	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
@@ -27,9 +25,9 @@ func qnnFiles() map[string][]byte {
 	quantised := htptest.Sample()
 	quantised.BlobSize = 100
 	x := &quantised.Graphs[0].Inputs[0]
-	x.DType, x.Quant = htp.UFixed8, blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{0.5}, Offsets: []int32{-3}}
+	x.DType, x.Quant = htp.UFixed8, htp.Quantization{Encoding: htp.ScaleOffset, Scales: []float32{0.5}, Offsets: []int32{-3}}
 	x.Dynamic = []bool{false, false}
-	quantised.Tensors = []blob.Tensor{quantised.Graphs[0].Outputs[0]}
+	quantised.Tensors = []htp.Tensor{quantised.Graphs[0].Outputs[0]}
 	plain, second := htptest.Context(c), htptest.Context(quantised)
 	return map[string][]byte{
 		"q.bin":        plain,
@@ -50,7 +48,7 @@ func qnnCommand(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // scaled is a context whose input has the scales and offsets of an encoding.
-func scaled(q blob.Quantization) []byte {
+func scaled(q htp.Quantization) []byte {
 	c := htptest.Sample()
 	c.BlobSize = 512
 	c.Graphs[0].Inputs[0].DType, c.Graphs[0].Inputs[0].Quant = htp.UFixed8, q
@@ -94,16 +92,16 @@ func TestLeastCosine(t *testing.T) {
 // are damaged.
 func TestQNNPrinted(t *testing.T) {
 	files, read := qnnFiles(), 0
-	files["bare.bin"] = scaled(blob.Quantization{Encoding: blob.PerAxisBits, Bits: 4, Scales: []float32{0.5}})
-	files["offset.bin"] = scaled(blob.Quantization{Encoding: blob.PerAxisBits, Bits: 4, Scales: []float32{0.5}, Offsets: []int32{-3}})
-	files["axis.bin"] = scaled(blob.Quantization{Encoding: blob.PerAxis, Scales: []float32{0.5, 1}, Offsets: []int32{-3, 4}})
+	files["bare.bin"] = scaled(htp.Quantization{Encoding: htp.PerAxisBits, Bits: 4, Scales: []float32{0.5}})
+	files["offset.bin"] = scaled(htp.Quantization{Encoding: htp.PerAxisBits, Bits: 4, Scales: []float32{0.5}, Offsets: []int32{-3}})
+	files["axis.bin"] = scaled(htp.Quantization{Encoding: htp.PerAxis, Scales: []float32{0.5, 1}, Offsets: []int32{-3, 4}})
 	dir := t.TempDir()
 	printed := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		v, err := qnnfile.Inspect(path, fit.KnownChips())
+		v, err := qnnfile.Inspect(path, htp.KnownChips())
 		if err != nil {
 			return ""
 		}

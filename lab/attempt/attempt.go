@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
@@ -28,7 +28,7 @@ type Options struct {
 	ONNX    runtimes.Engine // mm's own
 	ORT     runtimes.Engine
 	NPU     compile.Engine
-	Chips   fit.Chips
+	Chips   htp.Chips
 	Now     func() time.Time
 	Command func(cell string) string        // returns the command that tries cell SCOPE/TARGET again
 	Note    func(judge.Record)              // if not nil, called with each new record

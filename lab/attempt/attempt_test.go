@@ -22,7 +22,7 @@ import (
 	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn"
@@ -105,13 +105,13 @@ func read(t *testing.T, m Matrix) (Matrix, error) {
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return Read(path, fit.KnownChips())
+	return Read(path, htp.KnownChips())
 }
 
 func options(t *testing.T, npu *compiler) Options {
 	now := time.Time{}
 	return Options{
-		Records: filepath.Join(t.TempDir(), "records.jsonl"), ONNX: engines.ONNX{}, ORT: absent{}, NPU: npu, Chips: fit.KnownChips(),
+		Records: filepath.Join(t.TempDir(), "records.jsonl"), ONNX: engines.ONNX{}, ORT: absent{}, NPU: npu, Chips: htp.KnownChips(),
 		Now:     func() time.Time { now = now.Add(time.Second); return now },
 		Command: func(cell string) string { return "try " + cell },
 	}

@@ -27,7 +27,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // The targets on this machine.
@@ -67,7 +67,7 @@ type Scope struct {
 // target is a parsed target.
 type target struct {
 	name      string
-	chip      fit.Chip // of an NPU target
+	chip      htp.Chip // of an NPU target
 	precision compile.Precision
 }
 
@@ -81,7 +81,7 @@ func (m Matrix) cell(s Scope, t target) judge.Cell {
 }
 
 // Read reads and checks a matrix. Its paths are relative to the working directory.
-func Read(path string, chips fit.Chips) (Matrix, error) {
+func Read(path string, chips htp.Chips) (Matrix, error) {
 	var m Matrix
 	if err := records.ReadJSON(path, &m); err != nil {
 		return m, err
@@ -92,7 +92,7 @@ func Read(path string, chips fit.Chips) (Matrix, error) {
 	return m, nil
 }
 
-func (m *Matrix) check(chips fit.Chips) error {
+func (m *Matrix) check(chips htp.Chips) error {
 	if m.Model == "" || len(m.Scopes) == 0 || len(m.Targets) == 0 {
 		return errors.New("missing model, scopes or targets")
 	}
@@ -135,7 +135,7 @@ func (s Scope) check() error {
 	return nil
 }
 
-func targetOf(name string, chips fit.Chips) (target, error) {
+func targetOf(name string, chips htp.Chips) (target, error) {
 	chip, precision, npu := strings.Cut(name, "/")
 	if !npu {
 		if !slices.Contains([]string{Core, ONNX, ORT}, name) {

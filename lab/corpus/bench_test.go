@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"mm-abi.org/mm/lab/corpus/minhash"
 	"mm-abi.org/mm/lab/corpus/pii"
 )
 
@@ -42,7 +41,7 @@ func BenchmarkProcess(b *testing.B) {
 			}
 			w := &worker{m: m, readers: []*reader{r}, pii: pii.New(nil, pii.DefaultScore)}
 			if near {
-				w.hasher = minhash.NewHasher(5)
+				w.hasher = NewMinHasher(5)
 			}
 			one := benchmarkBlock()
 			b.SetBytes(int64(len(one.data)))

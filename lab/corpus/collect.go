@@ -9,7 +9,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/corpus/minhash"
 	"mm-abi.org/mm/lab/corpus/pii"
 )
 
@@ -20,11 +19,11 @@ type collector struct {
 	readers []*reader
 	spool   *spool
 	recent  recent
-	exact   *minhash.Sorter // hash, number
-	bands   *minhash.Sorter // key, number
-	drops   *minhash.Sorter // number, reason
-	pairs   int64           // candidates
-	similar int64           // of these
+	exact   *Sorter // hash, number
+	bands   *Sorter // key, number
+	drops   *Sorter // number, reason
+	pairs   int64   // candidates
+	similar int64   // of these
 
 	counts []Counts
 	seen   [][]bool
@@ -46,7 +45,7 @@ func newCollector(m *Manifest, dir *fsx.Dir) (*collector, error) {
 	n := len(m.Sources)
 	return &collector{
 		m: m, dir: dir, spool: s,
-		exact: minhash.NewSorter(dir, "exact", idBytes+8), bands: minhash.NewSorter(dir, "bands", 16), drops: minhash.NewSorter(dir, "drops", 9),
+		exact: NewSorter(dir, "exact", idBytes+8), bands: NewSorter(dir, "bands", 16), drops: NewSorter(dir, "drops", 9),
 		counts: make([]Counts, n), seen: make([][]bool, n), found: make([]map[pii.Kind]int64, n),
 	}, nil
 }

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/lab/corpus/minhash"
 	"mm-abi.org/mm/lab/corpus/pii"
 )
 
@@ -65,7 +64,7 @@ type worker struct {
 	m       *Manifest
 	readers []*reader
 	pii     *pii.Detector
-	hasher  *minhash.Hasher // nil without near duplicates
+	hasher  *MinHasher // nil without near duplicates
 }
 
 // process converts the rows of a block.

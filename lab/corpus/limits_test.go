@@ -13,7 +13,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/corpus/minhash"
 )
 
 // At most maxFaults faults of rows are reported.
@@ -36,11 +35,11 @@ func TestBucketLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer dir.Close()
-		c := &collector{bands: minhash.NewSorter(dir, "b", 16)}
+		c := &collector{bands: NewSorter(dir, "b", 16)}
 		for i := range n {
 			c.bands.Add(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)))
 		}
-		pairs := minhash.NewSorter(dir, "p", 16)
+		pairs := NewSorter(dir, "p", 16)
 		if err := c.pair(t.Context(), pairs); err != nil || pairs.Len() != want {
 			t.Errorf("%d documents: %d pairs, want %d, %v", n, pairs.Len(), want, err)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/corpus/minhash"
 )
 
 // Limits of the search for similar documents: the documents with an equal key
@@ -61,7 +60,7 @@ const pairsName = "candidates"
 // candidates writes the pairs and returns the sorted numbers of their
 // documents, at most one more than maxCandidates.
 func (c *collector) candidates(ctx context.Context) ([]uint64, error) {
-	pairs := minhash.NewSorter(c.dir, "pairs", 16)
+	pairs := NewSorter(c.dir, "pairs", 16)
 	if err := c.pair(ctx, pairs); err != nil {
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func (c *collector) candidates(ctx context.Context) ([]uint64, error) {
 		return nil, err
 	}
 	w := bufio.NewWriterSize(f, blockSize)
-	numbers := minhash.NewSorter(c.dir, "numbers", 8)
+	numbers := NewSorter(c.dir, "numbers", 8)
 	last := ""
 	for r, err := range pairs.Sorted(ctx) {
 		if err == nil && string(r) != last {
@@ -102,7 +101,7 @@ func (c *collector) candidates(ctx context.Context) ([]uint64, error) {
 
 // pair adds the pairs of documents with an equal key. In a large group, a
 // document is compared with the first and with those before it.
-func (c *collector) pair(ctx context.Context, pairs *minhash.Sorter) error {
+func (c *collector) pair(ctx context.Context, pairs *Sorter) error {
 	var key, first uint64
 	var group []uint64
 	var record [16]byte
@@ -163,7 +162,7 @@ func (c *collector) shingles(ctx context.Context, numbers []uint64) (*sets, erro
 
 func (c *collector) writeShingles(ctx context.Context, s *sets, f *fsx.File) error {
 	w := bufio.NewWriterSize(f, blockSize)
-	h := minhash.NewHasher(c.m.Dedup.Near.Shingle)
+	h := NewMinHasher(c.m.Dedup.Near.Shingle)
 	var words, set []byte
 	var end int64
 	for e, err := range c.spool.entries(ctx) {
@@ -230,14 +229,14 @@ func (s *sets) read(number uint64, into []uint64) ([]uint64, error) {
 }
 
 // compare joins the documents of pairs above the threshold.
-func (c *collector) compare(ctx context.Context, s *sets) (*minhash.Clusters, error) {
+func (c *collector) compare(ctx context.Context, s *sets) (*Clusters, error) {
 	f, err := c.dir.Root().Open(pairsName)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(fsx.Reader{Context: ctx, R: f}, blockSize)
-	clusters := &minhash.Clusters{}
+	clusters := &Clusters{}
 	var record [16]byte
 	var one, other []uint64
 	last := ^uint64(0)
@@ -257,7 +256,7 @@ func (c *collector) compare(ctx context.Context, s *sets) (*minhash.Clusters, er
 		if other, err = s.read(b, other); err != nil {
 			return nil, err
 		}
-		if minhash.Jaccard(one, other) >= c.m.Dedup.Near.Threshold {
+		if Jaccard(one, other) >= c.m.Dedup.Near.Threshold {
 			c.similar++
 			clusters.Join(a, b)
 		}

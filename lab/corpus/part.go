@@ -20,7 +20,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/corpus/minhash"
 	"mm-abi.org/mm/lab/corpus/pii"
 	"mm-abi.org/mm/train"
 )
@@ -261,7 +260,7 @@ func (b *partBlock) join(w *worker, to sink) error {
 		}
 		keys := 0
 		if w.hasher != nil {
-			keys = minhash.Keys
+			keys = MinHashKeys
 		}
 		if len(d.Keys) != keys || len(d.Line) == 0 || bytes.ContainsAny(d.Line, "\n\r") || len(d.Line) > maxPartLine {
 			return fmt.Errorf("source %d, document %d: got %d keys and %d bytes, want %d keys", b.Source, i, len(d.Keys), len(d.Line), keys)

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/lab/corpus/minhash"
 	"mm-abi.org/mm/lab/corpus/pii"
 )
 
@@ -33,7 +32,7 @@ func newWorker(m *Manifest) (*worker, error) {
 		w.pii = pii.New(m.PII.Kinds, m.PII.Score)
 	}
 	if n := m.Dedup.Near; n != nil {
-		w.hasher = minhash.NewHasher(n.Shingle)
+		w.hasher = NewMinHasher(n.Shingle)
 	}
 	for i := range m.Sources {
 		r, err := newReader(m, &m.Sources[i])

@@ -28,7 +28,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/protocol"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // Shell runs commands on a device.
@@ -60,7 +60,7 @@ type Device struct {
 	Lane   Lane
 	Source evidence.Source // recorded in the evidence
 	Folder string          // absolute path on the device; if empty, Folder
-	Chips  fit.Chips
+	Chips  htp.Chips
 	// Segment is the size of the pieces that a file is sent in; if zero, 16 MiB.
 	Segment int64
 	// Locks is a local folder with a lock per pushed file; if empty, one in the user's

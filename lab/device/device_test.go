@@ -19,8 +19,7 @@ import (
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/device/protocol"
-	"mm-abi.org/mm/lab/device/samples"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // world is a phone, a connection to it, and a job.
@@ -76,15 +75,15 @@ func newWorld(t *testing.T, w connection, size int) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := samples.OpenReference(t.Context(), kit.Model)
+	ref, err := device.OpenReference(t.Context(), kit.Model)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ref.Close() })
 	return &world{phone: p, kit: kit, again: again,
-		device: &device.Device{Lane: l, Chips: fit.KnownChips(), Segment: 64 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "adb", Address: client.Address(), Serial: serial, Tool: "mm test"}},
+		device: &device.Device{Lane: l, Chips: htp.KnownChips(), Segment: 64 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "adb", Address: client.Address(), Serial: serial, Tool: "mm test"}},
 		job: device.Job{Context: kit.Context, Runner: kit.Runner, Libs: kit.Libs, Count: 3, Repeat: 4, Nonce: "00112233445566778899aabbccddeeff", Time: "2026-01-02T03:04:05Z",
-			Reference: ref, Engine: samples.ReferenceEngine, Model: ref.Digest},
+			Reference: ref, Engine: device.ReferenceEngine, Model: ref.Digest},
 	}
 }
 

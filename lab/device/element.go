@@ -7,13 +7,12 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // scale returns the quantization of a tensor: value = (q + offset) · scale.
-func scale(t blob.Tensor) (s, offset float64, err error) {
+func scale(t htp.Tensor) (s, offset float64, err error) {
 	q := t.Quant
-	if q.Encoding != blob.ScaleOffset || len(q.Scales) != 1 || len(q.Offsets) != 1 {
+	if q.Encoding != htp.ScaleOffset || len(q.Scales) != 1 || len(q.Offsets) != 1 {
 		return 0, 0, fmt.Errorf("%s: unsupported quantization %s", t.Name, q.Encoding)
 	}
 	return float64(q.Scales[0]), float64(q.Offsets[0]), nil
@@ -57,7 +56,7 @@ func IsInteger(d htp.DType) bool {
 const exact = 1 << 24
 
 // encodeIntegers encodes integers.
-func encodeIntegers(t blob.Tensor, width int, signed bool, values []float32) ([]byte, error) {
+func encodeIntegers(t htp.Tensor, width int, signed bool, values []float32) ([]byte, error) {
 	least, most := 0.0, math.Exp2(float64(8*width))-1
 	if signed {
 		least, most = -math.Exp2(float64(8*width-1)), math.Exp2(float64(8*width-1))-1
@@ -75,7 +74,7 @@ func encodeIntegers(t blob.Tensor, width int, signed bool, values []float32) ([]
 }
 
 // decodeIntegers decodes integers.
-func decodeIntegers(t blob.Tensor, width int, signed bool, b []byte) ([]float32, error) {
+func decodeIntegers(t htp.Tensor, width int, signed bool, b []byte) ([]float32, error) {
 	if len(b)%width != 0 {
 		return nil, fmt.Errorf("%s: %d bytes is not a multiple of the size of %s", t.Name, len(b), t.DType)
 	}
@@ -96,7 +95,7 @@ func decodeIntegers(t blob.Tensor, width int, signed bool, b []byte) ([]float32,
 }
 
 // EncodeElements encodes values as elements of a tensor, in little endian.
-func EncodeElements(t blob.Tensor, values []float32) ([]byte, error) {
+func EncodeElements(t htp.Tensor, values []float32) ([]byte, error) {
 	least, most, width, fixed := limits(t.DType)
 	if width, signed, ok := integer(t.DType); ok {
 		return encodeIntegers(t, width, signed, values)
@@ -134,7 +133,7 @@ func EncodeElements(t blob.Tensor, values []float32) ([]byte, error) {
 }
 
 // DecodeElements decodes the elements of a tensor.
-func DecodeElements(t blob.Tensor, b []byte) ([]float32, error) {
+func DecodeElements(t htp.Tensor, b []byte) ([]float32, error) {
 	switch t.DType {
 	case htp.Float32:
 		out := make([]float32, len(b)/4)

@@ -7,23 +7,22 @@ import (
 
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // Numbers of each element type survive within the type's precision.
 func TestElements(t *testing.T) {
 	values := []float32{-1, -0.5, 0, 0.25, 1, 3}
 	for dtype, step := range map[htp.DType]float32{htp.Float32: 0, htp.Float16: 0.001, htp.UFixed8: 0.02, htp.SFixed8: 0.02, htp.UFixed16: 0.0002, htp.SFixed16: 0.0002} {
-		x := blob.Tensor{Name: "x", DType: dtype}
+		x := htp.Tensor{Name: "x", DType: dtype}
 		switch dtype {
 		case htp.UFixed8:
-			x.Quant = blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{0.02}, Offsets: []int32{-60}}
+			x.Quant = htp.Quantization{Encoding: htp.ScaleOffset, Scales: []float32{0.02}, Offsets: []int32{-60}}
 		case htp.SFixed8:
-			x.Quant = blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{0.02}, Offsets: []int32{60}}
+			x.Quant = htp.Quantization{Encoding: htp.ScaleOffset, Scales: []float32{0.02}, Offsets: []int32{60}}
 		case htp.UFixed16:
-			x.Quant = blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{0.0002}, Offsets: []int32{-30000}}
+			x.Quant = htp.Quantization{Encoding: htp.ScaleOffset, Scales: []float32{0.0002}, Offsets: []int32{-30000}}
 		case htp.SFixed16:
-			x.Quant = blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{0.0002}, Offsets: []int32{0}}
+			x.Quant = htp.Quantization{Encoding: htp.ScaleOffset, Scales: []float32{0.0002}, Offsets: []int32{0}}
 		}
 		b, err := device.EncodeElements(x, values)
 		if err != nil {
@@ -39,7 +38,7 @@ func TestElements(t *testing.T) {
 			}
 		}
 	}
-	for _, x := range []blob.Tensor{{DType: htp.Int64}, {DType: htp.UFixed8}, {DType: 0x777}} {
+	for _, x := range []htp.Tensor{{DType: htp.Int64}, {DType: htp.UFixed8}, {DType: 0x777}} {
 		if _, err := device.EncodeElements(x, values); err == nil {
 			t.Errorf("encoded %+v", x)
 		}
@@ -54,7 +53,7 @@ func TestIntegers(t *testing.T) {
 	for dtype, want := range map[htp.DType][]float32{
 		htp.Int8: {-128, 0, 127}, htp.Uint8: {0, 255}, htp.Int16: {-32768, 5}, htp.Uint16: {65535}, htp.Int32: {-1 << 24, 1 << 24}, htp.Uint32: {7}, htp.Int64: {-3, 9}, htp.Bool8: {0, 1},
 	} {
-		x := blob.Tensor{Name: "x", DType: dtype}
+		x := htp.Tensor{Name: "x", DType: dtype}
 		b, err := device.EncodeElements(x, want)
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +70,7 @@ func TestIntegers(t *testing.T) {
 			}
 		}
 	}
-	if _, err := device.DecodeElements(blob.Tensor{DType: htp.Int64}, []byte{0, 0, 0, 0, 1, 0, 0, 0}); err == nil {
+	if _, err := device.DecodeElements(htp.Tensor{DType: htp.Int64}, []byte{0, 0, 0, 0, 1, 0, 0, 0}); err == nil {
 		t.Error("decoded 2^32")
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/modules/qnnfile"
-	"mm-abi.org/mm/onnx/htp/fit"
 
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // Reference computes on the processor what the device computes.
@@ -70,8 +69,8 @@ type Plan struct {
 	Command  string         `json:"command"`
 	Outputs  []Expected     `json:"outputs"`
 	Faults   diag.List      `json:"diagnostics"`
-	parsed   *blob.Context
-	graph    blob.Graph
+	parsed   *htp.Context
+	graph    htp.Graph
 	call     protocol.Call
 	libBuild string
 }
@@ -96,7 +95,7 @@ func (j Job) Plan(ctx context.Context, d *Device) (*Plan, error) {
 		return nil, err
 	}
 	p.Faults = append(p.Faults, d.ready(p.Probe, max(j.Battery, 0)+b2i(j.Battery == 0)*MinBattery)...)
-	set, err := fit.FindLibraries(j.Libs)
+	set, err := htp.FindLibraries(j.Libs)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +127,7 @@ func b2i(b bool) int {
 }
 
 // fits checks the context against the device's chip and libraries.
-func (j Job) fits(p *Plan, d *Device, set fit.Libraries) error {
+func (j Job) fits(p *Plan, d *Device, set htp.Libraries) error {
 	name := p.Probe.Device.SoC
 	if name == "" {
 		name = "unknown"
@@ -136,7 +135,7 @@ func (j Job) fits(p *Plan, d *Device, set fit.Libraries) error {
 	if set.Build != "" {
 		name += "@" + set.Build
 	}
-	target, err := fit.ParseTarget(name, d.Chips)
+	target, err := htp.ParseTarget(name, d.Chips)
 	if err != nil {
 		return fmt.Errorf("chip %q of the device: %w", p.Probe.Device.SoC, err)
 	}
@@ -149,8 +148,8 @@ func (j Job) fits(p *Plan, d *Device, set fit.Libraries) error {
 }
 
 // Open reads the description of the context and selects the graph.
-func (j Job) Open() (*blob.Context, blob.Graph, error) {
-	var g blob.Graph
+func (j Job) Open() (*htp.Context, htp.Graph, error) {
+	var g htp.Graph
 	f, err := fsx.OpenRegular(j.Context)
 	if err != nil {
 		return nil, g, err
@@ -163,7 +162,7 @@ func (j Job) Open() (*blob.Context, blob.Graph, error) {
 	if info.Size() > maxContext {
 		return nil, g, fmt.Errorf("%s: file too large: got %d bytes, limit %d", j.Context, info.Size(), int64(maxContext))
 	}
-	c, err := blob.ReadContext(f, info.Size())
+	c, err := htp.ReadContext(f, info.Size())
 	if err != nil {
 		return nil, g, fmt.Errorf("%s: %w (mm qnn extract extracts contexts from other files)", j.Context, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/lab/judge"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // Each size limit is accepted, and one more is refused.
@@ -40,7 +40,7 @@ func TestSizeLimits(t *testing.T) {
 			return err
 		},
 		"MaxFile": func(over int) error {
-			_, err := judge.ReadEnvelope(filepath.Dir(file(judge.MemoryFile, "", judge.MaxFile+over)), fit.KnownChips())
+			_, err := judge.ReadEnvelope(filepath.Dir(file(judge.MemoryFile, "", judge.MaxFile+over)), htp.KnownChips())
 			return err
 		},
 	} {

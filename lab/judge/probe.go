@@ -13,7 +13,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/telemetry"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // The files of a probe: the output of adb devices -l, getprop, dumpsys battery and others.
@@ -133,7 +133,7 @@ var chipNumber = sync.OnceValue(func() *regexp.Regexp {
 
 // Resolve returns the chip that text names: with confidence 1 for the number of a known
 // chip, less for a product name, and 0 for other text or two different chips.
-func Resolve(text string, chips fit.Chips) Target {
+func Resolve(text string, chips htp.Chips) Target {
 	var names []string
 	for _, m := range chipNumber().FindAllString(text, -1) {
 		if c, ok := chips.Named(m); ok && !slices.Contains(names, c.Name) {
@@ -176,7 +176,7 @@ type Envelope struct {
 }
 
 // ReadEnvelope reads the folder of a probe. Missing files are listed in Absent.
-func ReadEnvelope(dir string, chips fit.Chips) (Envelope, error) {
+func ReadEnvelope(dir string, chips htp.Chips) (Envelope, error) {
 	e := Envelope{Absent: []string{}, Devices: []Device{}}
 	texts := map[string]string{}
 	for _, name := range []string{DevicesFile, PropFile, MemoryFile, BatteryFile, DiskFile, ThermalFile, PythonFile} {
@@ -209,7 +209,7 @@ func ReadEnvelope(dir string, chips fit.Chips) (Envelope, error) {
 }
 
 // properties sets the values from getprop.
-func (e *Envelope) properties(p map[string]string, chips fit.Chips) {
+func (e *Envelope) properties(p map[string]string, chips htp.Chips) {
 	e.Model, e.Android, e.ABI = p["ro.product.model"], p["ro.build.version.release"], p["ro.product.cpu.abi"]
 	for _, key := range []string{"ro.soc.model", "ro.board.platform", "ro.hardware.chipname"} {
 		if p[key] == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/lab/judge"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 var phone = map[string]string{
@@ -33,7 +33,7 @@ func writeProbe(t *testing.T, files map[string]string) string {
 }
 
 func TestRead(t *testing.T) {
-	got, err := judge.ReadEnvelope(writeProbe(t, phone), fit.KnownChips())
+	got, err := judge.ReadEnvelope(writeProbe(t, phone), htp.KnownChips())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,11 +46,11 @@ func TestRead(t *testing.T) {
 		t.Error(diff)
 	}
 	// Missing files are listed, and their values stay empty.
-	got, err = judge.ReadEnvelope(writeProbe(t, map[string]string{judge.DevicesFile: "List of devices attached\nA unauthorized\nB device\n", judge.BatteryFile: "level: NaN\n"}), fit.KnownChips())
+	got, err = judge.ReadEnvelope(writeProbe(t, map[string]string{judge.DevicesFile: "List of devices attached\nA unauthorized\nB device\n", judge.BatteryFile: "level: NaN\n"}), htp.KnownChips())
 	if err != nil || got.Attached || got.QNN || got.RAMGiB != nil || got.BatteryPct != nil || got.Powered != nil || len(got.Absent) != 5 || len(got.Devices) != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := judge.ReadEnvelope(t.TempDir(), fit.KnownChips()); err == nil {
+	if _, err := judge.ReadEnvelope(t.TempDir(), htp.KnownChips()); err == nil {
 		t.Error("read an empty folder")
 	}
 }
@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 // Zones may use degrees, and implausible values are ignored.
 func TestHottest(t *testing.T) {
 	for text, want := range map[string]*float64{"cpu 47\ngpu 41250\nnone -274000\n": new(47.0), "cpu 2147483\n": nil} {
-		got, err := judge.ReadEnvelope(writeProbe(t, map[string]string{judge.ThermalFile: text}), fit.KnownChips())
+		got, err := judge.ReadEnvelope(writeProbe(t, map[string]string{judge.ThermalFile: text}), htp.KnownChips())
 		if diff := cmp.Diff(want, got.HottestC); diff != "" || err != nil {
 			t.Errorf("%q: %s %v", text, diff, err)
 		}
@@ -72,7 +72,7 @@ func TestResolve(t *testing.T) {
 		"Snapdragon 8 Gen 3": {SoC: "SM8650", Confidence: 0.9}, "Snapdragon 8  Elite": {SoC: "SM8750", Confidence: 0.6}, "Snapdragon 8 Elite Gen 5": {SoC: "SM8850", Confidence: 0.9},
 		"SM9999": {}, "XSM8750": {}, "SM87501": {}, "SM8650 or SM8750": {}, "": {}, "Exynos": {},
 	} {
-		if got := judge.Resolve(text, fit.KnownChips()); got != want {
+		if got := judge.Resolve(text, htp.KnownChips()); got != want {
 			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}
 	}
@@ -87,7 +87,7 @@ func FuzzRead(f *testing.F) {
 		for name := range phone {
 			files[name] = text
 		}
-		e, err := judge.ReadEnvelope(writeProbe(t, files), fit.KnownChips())
+		e, err := judge.ReadEnvelope(writeProbe(t, files), htp.KnownChips())
 		if err != nil || e.QNN && e.Target.SoC == "" {
 			t.Fatalf("%+v, %v", e, err)
 		}

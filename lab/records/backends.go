@@ -15,7 +15,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // The files of a registry, relative to its folder.
@@ -100,13 +100,13 @@ func Defaults() []Backend {
 type Registry struct {
 	Entries []Entry
 	dir     string
-	chips   fit.Chips
+	chips   htp.Chips
 	trusted []evidence.Verifier
 }
 
 // Open reads the registry in dir, whose files may be missing, and verifies its evidence
 // against the trusted keys.
-func Open(dir string, chips fit.Chips, trusted []evidence.Verifier) (*Registry, error) {
+func Open(dir string, chips htp.Chips, trusted []evidence.Verifier) (*Registry, error) {
 	r := &Registry{dir: dir, chips: chips, trusted: trusted}
 	rows, err := Read[row](filepath.Join(dir, File))
 	if err != nil {

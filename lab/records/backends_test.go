@@ -19,7 +19,7 @@ import (
 
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/records"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 func digest(c byte) string { return "sha256:" + strings.Repeat(string(c), 64) }
@@ -70,7 +70,7 @@ func record(t *testing.T, change func(*evidence.Record)) string {
 
 func open(t *testing.T, dir string) *records.Registry {
 	t.Helper()
-	r, err := records.Open(dir, fit.KnownChips(), []evidence.Verifier{maker})
+	r, err := records.Open(dir, htp.KnownChips(), []evidence.Verifier{maker})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestPromote(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, records.File), []byte(both), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := records.Open(dir, fit.KnownChips(), []evidence.Verifier{maker}); err == nil || !strings.Contains(err.Error(), "either a backend or a promotion") {
+	if _, err := records.Open(dir, htp.KnownChips(), []evidence.Verifier{maker}); err == nil || !strings.Contains(err.Error(), "either a backend or a promotion") {
 		t.Errorf("%s: %v", both, err)
 	}
 }
@@ -255,7 +255,7 @@ func TestSigned(t *testing.T) {
 	if c, err := open(t, dir).Promote(context.Background(), "litert_qnn", record(t, nil)); err != nil || c.Key != maker.KeyID() {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	r, err := records.Open(dir, fit.KnownChips(), []evidence.Verifier{other})
+	r, err := records.Open(dir, htp.KnownChips(), []evidence.Verifier{other})
 	if err != nil || r.ConfirmedFor("litert_qnn", "SM8750") || len(r.Entries[3].Refused) != 1 {
 		t.Errorf("%v: %+v", err, r.Entries[3])
 	}
@@ -339,7 +339,7 @@ func TestAdd(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, records.File), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := records.Open(dir, fit.KnownChips(), nil); err == nil {
+		if _, err := records.Open(dir, htp.KnownChips(), nil); err == nil {
 			t.Errorf("%s: read", text)
 		}
 	}
@@ -377,7 +377,7 @@ func TestConfirmAtOnce(t *testing.T) {
 	if err := os.WriteFile(path, append(data, other...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := records.Open(dir, fit.KnownChips(), nil); err == nil {
+	if r, err := records.Open(dir, htp.KnownChips(), nil); err == nil {
 		t.Errorf("a different backend with its name: %+v", r.Entries)
 	}
 }

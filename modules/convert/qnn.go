@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // DescribeContext returns the manifest of a QNN file without its name, version and
@@ -27,7 +27,7 @@ func DescribeContext(f *qnnfile.File) (modules.Manifest, error) {
 		return m, fmt.Errorf("unknown inputs of the context: %s", p.Context.Unread)
 	}
 	var names []string
-	var graph blob.Graph
+	var graph htp.Graph
 	for _, g := range p.Context.Graphs {
 		if len(p.Graphs) == 0 || slices.Contains(p.Graphs, g.Name) {
 			names, graph = append(names, g.Name), g
@@ -42,7 +42,7 @@ func DescribeContext(f *qnnfile.File) (modules.Manifest, error) {
 	return m, errors.Join(first, second)
 }
 
-func contextPorts(tensors []blob.Tensor) (out []abi.Port, _ error) {
+func contextPorts(tensors []htp.Tensor) (out []abi.Port, _ error) {
 	var errs []error
 	for _, t := range tensors {
 		p := abi.Port{Name: t.Name, Shape: abi.Shape{}}
@@ -51,7 +51,7 @@ func contextPorts(tensors []blob.Tensor) (out []abi.Port, _ error) {
 		}
 		d, _ := onnx.DTypeOf(t.DType.ONNX())
 		p.DType = elements[d]
-		if t.DType.Fixed() && t.Quant.Encoding == blob.ScaleOffset {
+		if t.DType.Fixed() && t.Quant.Encoding == htp.ScaleOffset {
 			p.DType = abi.FP32
 		}
 		if p.DType == "" {

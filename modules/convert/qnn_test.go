@@ -13,12 +13,11 @@ import (
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
 // described is the manifest of a context binary.
-func described(t *testing.T, change func(c *blob.Context)) (modules.Manifest, error) {
+func described(t *testing.T, change func(c *htp.Context)) (modules.Manifest, error) {
 	t.Helper()
 	c := htptest.Sample()
 	c.BlobSize = 64
@@ -38,11 +37,11 @@ func described(t *testing.T, change func(c *blob.Context)) (modules.Manifest, er
 // Ports are the graph's inputs and outputs as the backend accepts and returns them:
 // integers with a scale are numbers, others themselves.
 func TestDescribeContext(t *testing.T) {
-	m, err := described(t, func(c *blob.Context) {
+	m, err := described(t, func(c *htp.Context) {
 		g := &c.Graphs[0]
 		x := g.Inputs[0]
 		x.Name, x.DType, x.Dims = "q", htp.UFixed16, []uint32{1, 3}
-		x.Quant = blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{0.5}, Offsets: []int32{-3}}
+		x.Quant = htp.Quantization{Encoding: htp.ScaleOffset, Scales: []float32{0.5}, Offsets: []int32{-3}}
 		y := g.Inputs[0]
 		y.Name, y.DType, y.Dims = "ids", htp.Int32, []uint32{7}
 		g.Inputs = append(g.Inputs, x, y)
@@ -66,13 +65,13 @@ func TestDescribeContext(t *testing.T) {
 }
 
 func TestDescribeContextRefused(t *testing.T) {
-	for want, change := range map[string]func(c *blob.Context){
-		"2 graphs (main, other), want 1": func(c *blob.Context) {
+	for want, change := range map[string]func(c *htp.Context){
+		"2 graphs (main, other), want 1": func(c *htp.Context) {
 			other := c.Graphs[0]
 			other.Name = "other"
 			c.Graphs = append(c.Graphs, other)
 		},
-		`"x": unsupported element type uint32`: func(c *blob.Context) { c.Graphs[0].Inputs[0].DType = htp.Uint32 },
+		`"x": unsupported element type uint32`: func(c *htp.Context) { c.Graphs[0].Inputs[0].DType = htp.Uint32 },
 	} {
 		if _, err := described(t, change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

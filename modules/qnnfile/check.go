@@ -7,7 +7,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // Report is the result of a check.
@@ -31,7 +30,7 @@ type Judged struct {
 // Axis is a property that file and target must agree on.
 type Axis struct {
 	Name     string      `json:"axis"`
-	Verdict  fit.Verdict `json:"verdict"`
+	Verdict  htp.Verdict `json:"verdict"`
 	File     string      `json:"file"`
 	Target   string      `json:"target"`
 	Why      string      `json:"why,omitempty"`
@@ -41,7 +40,7 @@ type Axis struct {
 
 // CheckOptions configures a check.
 type CheckOptions struct {
-	Target fit.Target
+	Target htp.Target
 	// Accept lists axes that may be unknown. A mismatch is never accepted.
 	Accept []string
 	// Partial leaves out the axes whose value of the target is unspecified, the
@@ -66,18 +65,18 @@ func (f *File) Check(opt CheckOptions) Report {
 		r.Target += "@" + opt.Target.SDK.String()
 	}
 	for _, p := range f.Parts {
-		axes := append(fit.Check(p.Context, opt.Target), f.around(p, opt.Target)...)
+		axes := append(htp.Check(p.Context, opt.Target), f.around(p, opt.Target)...)
 		judged := Judged{Name: p.Name, Axes: []Axis{}}
 		for _, a := range axes {
-			if a.Verdict == fit.Unasked && !opt.Partial {
-				a.Verdict = fit.Unknown
+			if a.Verdict == htp.Unasked && !opt.Partial {
+				a.Verdict = htp.Unknown
 			}
-			accepted := a.Verdict == fit.Unknown && slices.Contains(opt.Accept, a.Name)
+			accepted := a.Verdict == htp.Unknown && slices.Contains(opt.Accept, a.Name)
 			judged.Axes = append(judged.Axes, Axis{a.Name, a.Verdict, a.File, a.Target, a.Why, a.Hint, accepted})
-			if a.Verdict == fit.Unasked && !slices.Contains(r.Unchecked, a.Name) {
+			if a.Verdict == htp.Unasked && !slices.Contains(r.Unchecked, a.Name) {
 				r.Unchecked = append(r.Unchecked, a.Name)
 			}
-			if a.Verdict != fit.Fits && a.Verdict != fit.Unasked {
+			if a.Verdict != htp.Fits && a.Verdict != htp.Unasked {
 				enter(&r.Faults, f.Path, p, a, accepted)
 			}
 		}
@@ -94,10 +93,10 @@ func (f *File) Check(opt CheckOptions) Report {
 }
 
 // enter adds the diagnostic of an axis that does not fit or is unknown.
-func enter(list *diag.List, path string, p Part, a fit.Axis, accepted bool) {
+func enter(list *diag.List, path string, p Part, a htp.Axis, accepted bool) {
 	detail := fmt.Sprintf("%s: %s: the file %s, the target %s: %s", p.Name, a.Name, a.File, a.Target, a.Why)
 	code := diag.TargetUnknown
-	if a.Verdict == fit.Not {
+	if a.Verdict == htp.Not {
 		code = codeOf(a.Name)
 	}
 	if accepted {
@@ -110,48 +109,48 @@ func enter(list *diag.List, path string, p Part, a fit.Axis, accepted bool) {
 // codeOf returns the code of an axis that does not fit.
 func codeOf(axis string) diag.Code {
 	switch axis {
-	case fit.AxisArch, fit.AxisSoC, fit.AxisStamp:
+	case htp.AxisArch, htp.AxisSoC, htp.AxisStamp:
 		return diag.TargetChip
-	case fit.AxisSDK, fit.AxisCore, fit.AxisBack, fit.AxisSystem:
+	case htp.AxisSDK, htp.AxisCore, htp.AxisBack, htp.AxisSystem:
 		return diag.TargetSDK
-	case fit.AxisSkel:
+	case htp.AxisSkel:
 		return diag.TargetLibraries
-	case fit.AxisDType:
+	case htp.AxisDType:
 		return diag.TargetDType
-	case fit.AxisVTCM, fit.AxisMemory:
+	case htp.AxisVTCM, htp.AxisMemory:
 		return diag.TargetMemory
-	case fit.AxisWrapper:
+	case htp.AxisWrapper:
 		return diag.WrapperDiffers
-	case fit.AxisOperator:
+	case htp.AxisOperator:
 		return diag.OperatorsLeft
 	}
 	return diag.TargetBackend
 }
 
 // around checks the file around a context.
-func (f *File) around(p Part, t fit.Target) []fit.Axis {
+func (f *File) around(p Part, t htp.Target) []htp.Axis {
 	switch f.Format {
 	case LiteRT:
-		return []fit.Axis{f.stamp(t), operators(litertView(f.litert).Left)}
+		return []htp.Axis{f.stamp(t), operators(litertView(f.litert).Left)}
 	case EPContext:
-		a := fit.Axis{Name: fit.AxisWrapper, Verdict: fit.Fits, File: fmt.Sprintf("node %q", p.node.Name), Target: fmt.Sprintf("graph %q", p.node.Graph)}
+		a := htp.Axis{Name: htp.AxisWrapper, Verdict: htp.Fits, File: fmt.Sprintf("node %q", p.node.Name), Target: fmt.Sprintf("graph %q", p.node.Graph)}
 		var all []string
 		for _, d := range p.node.Compare(p.Context) {
 			all = append(all, differs(d.What, d.Node, d.Context))
 		}
 		if all != nil {
-			a.Verdict, a.Why, a.Hint = fit.Not, strings.Join(all, "; "), "create the model again with mm qnn wrap"
+			a.Verdict, a.Why, a.Hint = htp.Not, strings.Join(all, "; "), "create the model again with mm qnn wrap"
 		} else if p.Context.Unread != "" {
-			a.Verdict, a.Why, a.Hint = fit.Unknown, p.Context.Unread, "try a newer mm"
+			a.Verdict, a.Why, a.Hint = htp.Unknown, p.Context.Unread, "try a newer mm"
 		}
-		return []fit.Axis{a, operators(f.onnxView().Left)}
+		return []htp.Axis{a, operators(f.onnxView().Left)}
 	}
 	return nil
 }
 
 // stamp checks the chip that the model declares.
-func (f *File) stamp(t fit.Target) fit.Axis {
-	a := fit.Axis{Name: fit.AxisStamp, Verdict: fit.Unknown, File: "none", Target: t.Name, Why: "the model does not declare its chip", Hint: "accept it with --accept stamp"}
+func (f *File) stamp(t htp.Target) htp.Axis {
+	a := htp.Axis{Name: htp.AxisStamp, Verdict: htp.Unknown, File: "none", Target: t.Name, Why: "the model does not declare its chip", Hint: "accept it with --accept stamp"}
 	s := f.litert.Stamp
 	if s == nil {
 		return a
@@ -162,26 +161,26 @@ func (f *File) stamp(t fit.Target) fit.Axis {
 	if c, ok := t.Chips.Named(s.SoC); ok {
 		arch, err = c.Arch, nil
 		if t.Chip != nil && !strings.EqualFold(s.SoC, t.Chip.Name) && c.Model != t.Chip.Model && !(t.SameArch && arch == t.Arch) {
-			a.Verdict, a.Why, a.Hint = fit.Not, "the model declares another chip", "compile it for "+t.Name
+			a.Verdict, a.Why, a.Hint = htp.Not, "the model declares another chip", "compile it for "+t.Name
 			return a
 		}
 	}
 	switch {
 	case s.Manufacturer != "Qualcomm":
-		a.Verdict, a.Why, a.Hint = fit.Not, "the model declares a chip of another manufacturer", "compile it for "+t.Name
+		a.Verdict, a.Why, a.Hint = htp.Not, "the model declares a chip of another manufacturer", "compile it for "+t.Name
 	case err != nil || t.Arch == 0:
 	case arch != t.Arch:
-		a.Verdict, a.Why, a.Hint = fit.Not, "the model declares another chip", "compile it for "+t.Name
+		a.Verdict, a.Why, a.Hint = htp.Not, "the model declares another chip", "compile it for "+t.Name
 	default:
-		a.Verdict, a.Why, a.Hint = fit.Fits, "", ""
+		a.Verdict, a.Why, a.Hint = htp.Fits, "", ""
 	}
 	return a
 }
 
 // operators checks the operators that were not compiled: with any, a context is not
 // the complete model.
-func operators(left []Left) fit.Axis {
-	a := fit.Axis{Name: fit.AxisOperator, Verdict: fit.Fits, File: "none left for the CPU", Target: "all compiled"}
+func operators(left []Left) htp.Axis {
+	a := htp.Axis{Name: htp.AxisOperator, Verdict: htp.Fits, File: "none left for the CPU", Target: "all compiled"}
 	if len(left) == 0 {
 		return a
 	}
@@ -189,7 +188,7 @@ func operators(left []Left) fit.Axis {
 	for _, l := range left {
 		names = append(names, fmt.Sprintf("%s %d", l.Name, l.Count))
 	}
-	a.Verdict, a.File = fit.Not, strings.Join(names, ", ")
+	a.Verdict, a.File = htp.Not, strings.Join(names, ", ")
 	a.Why, a.Hint = "operators are left for the CPU: the contexts are not the complete model", "remove them, or replace them with operators that the NPU supports"
 	return a
 }

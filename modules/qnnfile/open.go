@@ -21,7 +21,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // Format is the format of a file.
@@ -44,9 +44,9 @@ type File struct {
 	Parts []Part
 
 	contexts onnx.Opener
-	litert   *blob.LiteRT
-	onnx     *blob.EPContext
-	dlc      *blob.DLC
+	litert   *htp.LiteRT
+	onnx     *htp.EPContext
+	dlc      *htp.DLC
 	// faults are parts that could not be read.
 	faults diag.List
 	close  []io.Closer
@@ -62,10 +62,10 @@ type Part struct {
 	Embedded bool
 	Location string   // of File, relative to the ONNX model; may be empty
 	Graphs   []string // used by the file; empty for all
-	Context  *blob.Context
+	Context  *htp.Context
 
 	data io.ReaderAt // from Offset on
-	node *blob.Node
+	node *htp.Node
 	// shares is set if the part is the same as the previous one.
 	shares bool
 }
@@ -84,7 +84,7 @@ func (f *File) Close() error {
 
 // Compiled reports whether head begins a context binary, or a LiteRT model, which
 // may contain contexts.
-func Compiled(head []byte) bool { return blob.IsContext(head) || blob.IsLiteRT(head) }
+func Compiled(head []byte) bool { return htp.IsContext(head) || htp.IsLiteRT(head) }
 
 // Open opens the file at path and reads its description. If it is malformed or has
 // an unknown format, the error is a diag.List. The files that it names must be
@@ -127,21 +127,21 @@ func (f *File) read(r *os.File) error {
 	switch {
 	case len(head) == 0:
 		return errors.New("the file is empty: a failed compiler leaves empty output")
-	case blob.IsContext(head):
+	case htp.IsContext(head):
 		f.Format = Context
-		c, err := blob.ReadContext(r, f.Bytes)
+		c, err := htp.ReadContext(r, f.Bytes)
 		if err != nil {
 			return err
 		}
 		f.Parts = []Part{{Name: stem(f.Path), File: f.Path, Size: f.Bytes, Context: c, data: r}}
 		return nil
-	case blob.IsLiteRT(head):
+	case htp.IsLiteRT(head):
 		f.Format = LiteRT
 		return f.readLiteRT(r)
 	case fsx.Sniff(head) == fsx.ONNX, strings.EqualFold(filepath.Ext(f.Path), ".onnx"):
 		f.Format = EPContext
 		return f.readONNX()
-	case blob.IsDLC(head):
+	case htp.IsDLC(head):
 		f.Format = DLC
 		return f.readDLC(r)
 	}
@@ -153,7 +153,7 @@ func stem(path string) string {
 }
 
 func (f *File) readLiteRT(r io.ReaderAt) (err error) {
-	if f.litert, err = blob.ReadLiteRT(r, f.Bytes); err != nil {
+	if f.litert, err = htp.ReadLiteRT(r, f.Bytes); err != nil {
 		return err
 	}
 	if len(f.litert.Dispatches) == 0 {
@@ -162,7 +162,7 @@ func (f *File) readLiteRT(r io.ReaderAt) (err error) {
 	for i, b := range f.litert.Bytecodes() {
 		body := io.NewSectionReader(r, b.Offset, b.Size)
 		p := Part{Name: fmt.Sprintf("%s_%d", stem(f.Path), i), File: f.Path, Offset: b.Offset, Size: b.Size, Embedded: true, Graphs: b.Graphs, data: body}
-		if p.Context, err = blob.ReadContext(body, b.Size); err != nil {
+		if p.Context, err = htp.ReadContext(body, b.Size); err != nil {
 			f.fault(fmt.Errorf("bytecode %d at %d: %w", i, b.Offset, err))
 			continue
 		}
@@ -176,7 +176,7 @@ func (f *File) readLiteRT(r io.ReaderAt) (err error) {
 	return nil
 }
 
-func hasGraph(c *blob.Context, name string) bool {
+func hasGraph(c *htp.Context, name string) bool {
 	for _, g := range c.Graphs {
 		if g.Name == name {
 			return true
@@ -186,7 +186,7 @@ func hasGraph(c *blob.Context, name string) bool {
 }
 
 func (f *File) readDLC(r io.ReaderAt) (err error) {
-	if f.dlc, err = blob.ReadDLC(r, f.Bytes); err != nil {
+	if f.dlc, err = htp.ReadDLC(r, f.Bytes); err != nil {
 		return err
 	}
 	for _, c := range f.dlc.Contexts {
@@ -201,7 +201,7 @@ func (f *File) readONNX() error {
 		return err
 	}
 	f.close = append(f.close, m)
-	if f.onnx, err = blob.ReadEPContext(m); err != nil {
+	if f.onnx, err = htp.ReadEPContext(m); err != nil {
 		return err
 	}
 	main := -1 // part of the last node with a context
@@ -216,7 +216,7 @@ func (f *File) readONNX() error {
 
 // node finds the context of a node. A node that is not main shares the context of
 // the previous main node.
-func (f *File) node(n *blob.Node, main *int) error {
+func (f *File) node(n *htp.Node, main *int) error {
 	if !n.QNN() {
 		return fmt.Errorf("unsupported source %q, want QNN", n.Source)
 	}
@@ -248,7 +248,7 @@ func (f *File) node(n *blob.Node, main *int) error {
 		p.Location = n.File
 		p.File, p.Size, p.data = filepath.Join(filepath.Dir(f.Path), filepath.FromSlash(n.File)), info.Size(), file
 	}
-	c, err := blob.ReadContext(p.data, p.Size)
+	c, err := htp.ReadContext(p.data, p.Size)
 	if err != nil {
 		return err
 	}

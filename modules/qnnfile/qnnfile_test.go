@@ -19,14 +19,12 @@ import (
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
-	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func sample(change func(*blob.Context)) []byte {
+func sample(change func(*htp.Context)) []byte {
 	c := htptest.Sample()
 	c.BlobSize = 512
 	if change != nil {
@@ -47,7 +45,7 @@ func write(t testing.TB, path string, b []byte) string {
 func world(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	plain := sample(nil)
-	mixed := htptest.LiteRT{Stamp: "SM8750", Left: []uint32{156}, Parts: []htptest.Part{{Graph: "main", Context: plain}, {Graph: "main", Context: sample(func(c *blob.Context) { c.BlobSize = 100 })}}}
+	mixed := htptest.LiteRT{Stamp: "SM8750", Left: []uint32{156}, Parts: []htptest.Part{{Graph: "main", Context: plain}, {Graph: "main", Context: sample(func(c *htp.Context) { c.BlobSize = 100 })}}}
 	whole := htptest.LiteRT{Stamp: "SM8750", Parts: mixed.Parts[:1]}
 	out := map[string]string{}
 	for name, b := range map[string][]byte{
@@ -65,18 +63,18 @@ func world(t testing.TB, dir string) map[string]string {
 }
 
 // target is one of which everything is known.
-func target(t testing.TB, name, build string) fit.Target {
+func target(t testing.TB, name, build string) htp.Target {
 	t.Helper()
-	x, err := fit.ParseTarget(name, fit.KnownChips())
+	x, err := htp.ParseTarget(name, htp.KnownChips())
 	if err != nil {
 		t.Fatal(err)
 	}
 	x.Memory = 1 << 30
-	x.Libs = &fit.Libraries{Dir: "lib", HTP: true, System: true, Stubs: []htp.Arch{69, 73, 79}, Skels: []htp.Arch{69, 73, 79}, Build: build, Builds: 1}
+	x.Libs = &htp.Libraries{Dir: "lib", HTP: true, System: true, Stubs: []htp.Arch{69, 73, 79}, Skels: []htp.Arch{69, 73, 79}, Build: build, Builds: 1}
 	return x
 }
 
-func right(t testing.TB) fit.Target { return target(t, "SM8750@2.47", "v2.47.0.260601114230") }
+func right(t testing.TB) htp.Target { return target(t, "SM8750@2.47", "v2.47.0.260601114230") }
 
 // Files made from one context are reported the same way.
 func TestFormats(t *testing.T) {
@@ -95,7 +93,7 @@ func TestFormats(t *testing.T) {
 		"net.dlc":         {qnnfile.DLC, 0, false, []diag.Code{diag.QNNNoContext}},
 		"cached.dlc":      {qnnfile.DLC, 1, true, nil},
 	} {
-		v, err := qnnfile.Inspect(files[name], fit.KnownChips())
+		v, err := qnnfile.Inspect(files[name], htp.KnownChips())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -129,17 +127,17 @@ func TestFormats(t *testing.T) {
 func TestCodes(t *testing.T) {
 	dir := t.TempDir()
 	for name, tc := range map[string]struct {
-		change func(*blob.Context)
-		on     func(*fit.Target)
+		change func(*htp.Context)
+		on     func(*htp.Target)
 		want   diag.Code
 	}{
-		"backend":   {func(c *blob.Context) { c.Backend = htp.CPU }, nil, diag.TargetBackend},
-		"arch":      {func(c *blob.Context) { c.SoC, c.Arch = 57, 75 }, nil, diag.TargetChip},
-		"sdk":       {func(c *blob.Context) { c.Build, c.API.Minor = "v2.51.0.260929181845", 51 }, nil, diag.TargetSDK},
-		"libraries": {nil, func(x *fit.Target) { x.Libs.Skels = nil }, diag.TargetLibraries},
-		"dtype":     {func(c *blob.Context) { c.Graphs[0].Inputs[0].Dims = []uint32{0} }, nil, diag.TargetDType},
-		"memory":    {nil, func(x *fit.Target) { x.Memory = 1 }, diag.TargetMemory},
-		"unknown":   {nil, func(x *fit.Target) { x.Memory = 0 }, diag.TargetUnknown},
+		"backend":   {func(c *htp.Context) { c.Backend = htp.CPU }, nil, diag.TargetBackend},
+		"arch":      {func(c *htp.Context) { c.SoC, c.Arch = 57, 75 }, nil, diag.TargetChip},
+		"sdk":       {func(c *htp.Context) { c.Build, c.API.Minor = "v2.51.0.260929181845", 51 }, nil, diag.TargetSDK},
+		"libraries": {nil, func(x *htp.Target) { x.Libs.Skels = nil }, diag.TargetLibraries},
+		"dtype":     {func(c *htp.Context) { c.Graphs[0].Inputs[0].Dims = []uint32{0} }, nil, diag.TargetDType},
+		"memory":    {nil, func(x *htp.Target) { x.Memory = 1 }, diag.TargetMemory},
+		"unknown":   {nil, func(x *htp.Target) { x.Memory = 0 }, diag.TargetUnknown},
 	} {
 		x := right(t)
 		if tc.on != nil {
@@ -180,12 +178,12 @@ func TestAccept(t *testing.T) {
 	if r, err := qnnfile.Check(path, qnnfile.CheckOptions{Target: right(t), Partial: true}); err != nil || !r.Fits || len(r.Unchecked) > 0 {
 		t.Errorf("all specified: %+v, %v", r, err)
 	}
-	unread := write(t, filepath.Join(t.TempDir(), "c.bin"), sample(func(c *blob.Context) { c.Schema = 2 }))
-	if r, err := qnnfile.Check(unread, qnnfile.CheckOptions{Target: x, Accept: fit.Axes()}); err != nil || r.Fits {
+	unread := write(t, filepath.Join(t.TempDir(), "c.bin"), sample(func(c *htp.Context) { c.Schema = 2 }))
+	if r, err := qnnfile.Check(unread, qnnfile.CheckOptions{Target: x, Accept: htp.Axes()}); err != nil || r.Fits {
 		t.Errorf("a file that cannot be read fits: %+v, %v", r, err)
 	}
 	other := target(t, "SM8550@2.47", "v2.47.0.260601114230")
-	if r, err := qnnfile.Check(path, qnnfile.CheckOptions{Target: other, Accept: fit.Axes()}); err != nil || r.Fits {
+	if r, err := qnnfile.Check(path, qnnfile.CheckOptions{Target: other, Accept: htp.Axes()}); err != nil || r.Fits {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -193,14 +191,14 @@ func TestAccept(t *testing.T) {
 // A stamp of another chip, another maker or none.
 func TestStamp(t *testing.T) {
 	dir := t.TempDir()
-	for stamp, want := range map[string]fit.Verdict{"SM8750": fit.Fits, "sm8750": fit.Fits, "V79": fit.Fits, "SM8650": fit.Not, "SXR2330P": fit.Not, "V75": fit.Not, "SM9999": fit.Unknown, "": fit.Unknown} {
+	for stamp, want := range map[string]htp.Verdict{"SM8750": htp.Fits, "sm8750": htp.Fits, "V79": htp.Fits, "SM8650": htp.Not, "SXR2330P": htp.Not, "V75": htp.Not, "SM9999": htp.Unknown, "": htp.Unknown} {
 		m := htptest.LiteRT{Stamp: stamp, Parts: []htptest.Part{{Graph: "main", Context: sample(nil)}}}
 		r, err := qnnfile.Check(write(t, filepath.Join(dir, "m.tflite"), m.Bytes()), qnnfile.CheckOptions{Target: right(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range r.Contexts[0].Axes {
-			if a.Name == fit.AxisStamp && a.Verdict != want {
+			if a.Name == htp.AxisStamp && a.Verdict != want {
 				t.Errorf("%q: %+v", stamp, a)
 			}
 		}
@@ -211,7 +209,7 @@ func TestStamp(t *testing.T) {
 func TestWrapper(t *testing.T) {
 	dir := t.TempDir()
 	files := world(t, dir)
-	write(t, files["a.bin"], sample(func(c *blob.Context) { c.Graphs[0].Inputs[0].Name = "z" }))
+	write(t, files["a.bin"], sample(func(c *htp.Context) { c.Graphs[0].Inputs[0].Name = "z" }))
 	r, err := qnnfile.Check(files["beside_ctx.onnx"], qnnfile.CheckOptions{Target: right(t)})
 	if err != nil || r.Fits || r.Faults[0].Code != diag.WrapperDiffers || !strings.Contains(r.Faults[0].Detail, "input 0: x in the model, z in the context") {
 		t.Errorf("%+v, %v", r, err)
@@ -220,7 +218,7 @@ func TestWrapper(t *testing.T) {
 		t.Fatal(err)
 	}
 	var faults *diag.Faults
-	if _, err := qnnfile.Inspect(files["beside_ctx.onnx"], fit.KnownChips()); !errors.As(err, &faults) || !strings.Contains(err.Error(), `missing context "a.bin" next to the model`) {
+	if _, err := qnnfile.Inspect(files["beside_ctx.onnx"], htp.KnownChips()); !errors.As(err, &faults) || !strings.Contains(err.Error(), `missing context "a.bin" next to the model`) {
 		t.Error(err)
 	}
 }
@@ -289,17 +287,17 @@ func TestWrapRefuses(t *testing.T) {
 // Nodes that share a context are reported with the one that names it.
 func TestShared(t *testing.T) {
 	dir := t.TempDir()
-	b := sample(func(c *blob.Context) {
+	b := sample(func(c *htp.Context) {
 		g := c.Graphs[0]
 		g.Name = "decode"
 		c.Graphs = append(c.Graphs, g)
 	})
 	path := write(t, filepath.Join(dir, "two.bin"), b)
-	c, err := blob.ReadContext(bytes.NewReader(b), int64(len(b)))
+	c, err := htp.ReadContext(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := blob.Wrap(c, blob.WrapOptions{Graph: "main", File: "two.bin"})
+	m, err := htp.Wrap(c, htp.WrapOptions{Graph: "main", File: "two.bin"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +310,7 @@ func TestShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := write(t, filepath.Join(dir, "two.onnx"), out.Bytes())
-	v, err := qnnfile.Inspect(model, fit.KnownChips())
+	v, err := qnnfile.Inspect(model, htp.KnownChips())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +337,7 @@ func TestRefuses(t *testing.T) {
 	} {
 		var faults *diag.Faults
 		path := write(t, filepath.Join(dir, name), tc.file)
-		if _, err := qnnfile.Inspect(path, fit.KnownChips()); !errors.As(err, &faults) || faults.List[0].Code != diag.QNNUnread || !strings.Contains(err.Error(), tc.want) {
+		if _, err := qnnfile.Inspect(path, htp.KnownChips()); !errors.As(err, &faults) || faults.List[0].Code != diag.QNNUnread || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -373,7 +371,7 @@ func TestHostile(t *testing.T) {
 			total++
 			damaged := filepath.Join(dir, "damaged"+filepath.Ext(name))
 			write(t, damaged, htptest.Mutate(whole, 3000, uint64(seed)))
-			v, err := qnnfile.Inspect(damaged, fit.KnownChips())
+			v, err := qnnfile.Inspect(damaged, htp.KnownChips())
 			if err != nil {
 				continue
 			}
@@ -386,7 +384,7 @@ func TestHostile(t *testing.T) {
 					t.Fatalf("%s, %d: %+v", name, seed, c)
 				}
 			}
-			if r, err := qnnfile.Check(damaged, qnnfile.CheckOptions{Target: wrong, Accept: fit.Axes()}); err == nil && r.Fits {
+			if r, err := qnnfile.Check(damaged, qnnfile.CheckOptions{Target: wrong, Accept: htp.Axes()}); err == nil && r.Fits {
 				t.Fatalf("%s, %d: a damaged file fits %s", name, seed, r.Target)
 			}
 			if r, err := qnnfile.Check(damaged, qnnfile.CheckOptions{Target: right(t)}); err == nil && r.Fits {
@@ -413,7 +411,7 @@ func TestSamples(t *testing.T) {
 		default:
 			continue
 		}
-		v, err := qnnfile.Inspect(path, fit.KnownChips())
+		v, err := qnnfile.Inspect(path, htp.KnownChips())
 		if err != nil {
 			t.Error(err)
 			continue

@@ -6,7 +6,6 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // maxChips is the size limit of a user's table of chips, in bytes.
@@ -14,19 +13,19 @@ const maxChips = 1 << 20
 
 // Chips returns the table of chips: the rows of the file at path, if any, followed
 // by the built-in ones.
-func Chips(path string) (fit.Chips, error) {
+func Chips(path string) (htp.Chips, error) {
 	if path == "" {
-		return fit.KnownChips(), nil
+		return htp.KnownChips(), nil
 	}
 	data, err := fsx.ReadFile(path, maxChips)
 	if err != nil {
 		return nil, err
 	}
-	custom, err := fit.ReadChips(bytes.NewReader(data))
+	custom, err := htp.ReadChips(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return append(custom, fit.KnownChips()...), nil
+	return append(custom, htp.KnownChips()...), nil
 }
 
 // Chip is a row of the table of chips.
@@ -39,7 +38,7 @@ type Chip struct {
 }
 
 // ChipViews converts a table.
-func ChipViews(chips fit.Chips) []Chip {
+func ChipViews(chips htp.Chips) []Chip {
 	out := []Chip{}
 	for _, c := range chips {
 		out = append(out, Chip{c.Name, c.Model, c.Arch.String(), c.VTCM, c.Source})
@@ -81,10 +80,10 @@ func Compat() Versions {
 		return v.String()
 	}
 	out := Versions{SDKs: []SDK{}, Tools: []Tool{}}
-	for _, s := range fit.SDKs() {
+	for _, s := range htp.SDKs() {
 		out.SDKs = append(out.SDKs, SDK{fmt.Sprintf("%d.%d", s.Version.Major, s.Version.Minor), shown(s.Core), shown(s.Backend), shown(s.System), shown(s.Blob), s.Source})
 	}
-	for _, t := range fit.Tools() {
+	for _, t := range htp.Tools() {
 		out.Tools = append(out.Tools, Tool{t.Name, t.Version, t.SDK.String(), t.With, t.Source})
 	}
 	return out

@@ -6,8 +6,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/htp/blob"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // View describes a file.
@@ -170,7 +169,7 @@ type EntryView struct {
 }
 
 // Inspect describes the file at path.
-func Inspect(path string, chips fit.Chips) (View, error) {
+func Inspect(path string, chips htp.Chips) (View, error) {
 	f, err := Open(path)
 	if err != nil {
 		return View{}, err
@@ -179,7 +178,7 @@ func Inspect(path string, chips fit.Chips) (View, error) {
 	return v, f.Close()
 }
 
-func (f *File) view(chips fit.Chips) View {
+func (f *File) view(chips htp.Chips) View {
 	v := View{File: f.Path, Format: f.Format, Bytes: f.Bytes, Contexts: []ContextView{}}
 	for _, p := range f.Parts {
 		if !p.shares {
@@ -221,11 +220,11 @@ func (f *File) used(p Part) []string {
 	return out
 }
 
-func (f *File) contextView(p Part, chips fit.Chips) ContextView {
+func (f *File) contextView(p Part, chips htp.Chips) ContextView {
 	c := p.Context
 	v := ContextView{Name: p.Name, File: p.File, Offset: p.Offset, Bytes: p.Size, Metadata: c.Metadata, BlobOffset: c.BlobOffset, BlobBytes: c.BlobSize, Unread: c.Unread,
 		Schema: c.Schema, Backend: c.Backend.String(), Build: c.Build, Core: c.Core.String(), API: c.API.String(), Blob: c.Blob.String(), SoCModel: c.SoC, SoCs: []string{}, Arch: c.Arch.String(),
-		Memory: fit.Need(c), Shared: ports(c.Tensors), Graphs: []GraphView{}}
+		Memory: htp.Need(c), Shared: ports(c.Tensors), Graphs: []GraphView{}}
 	if c.SoC != 0 {
 		v.SoCs = filled(chips.Names(c.SoC))
 	}
@@ -240,7 +239,7 @@ func (f *File) contextView(p Part, chips fit.Chips) ContextView {
 	return v
 }
 
-func ports(tensors []blob.Tensor) []Port {
+func ports(tensors []htp.Tensor) []Port {
 	out := []Port{}
 	for _, t := range tensors {
 		n, ok := t.Bytes()
@@ -248,7 +247,7 @@ func ports(tensors []blob.Tensor) []Port {
 			n = -1
 		}
 		p := Port{Name: t.Name, ID: t.ID, DType: t.DType.String(), Shape: filled(t.Dims), Bytes: n, Version: t.Version, Dynamic: t.Dynamic}
-		if q := t.Quant; q.Encoding != blob.Unquantized {
+		if q := t.Quant; q.Encoding != htp.Unquantized {
 			p.Quant = &PortQuant{q.Encoding.String(), q.Axis, q.Bits, finite(q.Scales), filled(q.Offsets)}
 		}
 		out = append(out, p)
@@ -268,12 +267,12 @@ func finite(scales []float32) []float32 {
 	return out
 }
 
-func litertView(m *blob.LiteRT) *LiteRTView {
+func litertView(m *htp.LiteRT) *LiteRTView {
 	v := &LiteRTView{MinRuntime: m.MinRuntime, Metadata: filled(m.Metadata), Subgraphs: []SubgraphView{}, Dispatches: []DispatchView{}, Left: []Left{}}
 	if m.Stamp != nil {
 		v.Manufacturer, v.SoC = m.Stamp.Manufacturer, m.Stamp.SoC
 	}
-	texts := func(list []blob.LiteRTTensor) []string {
+	texts := func(list []htp.LiteRTTensor) []string {
 		out := []string{}
 		for _, t := range list {
 			out = append(out, strings.ReplaceAll(fmt.Sprintf("%s %s %v", t.Name, t.DType, t.Dims), " -1", " ?"))

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // ErrExists reports that a file exists and was not replaced.
@@ -167,7 +167,7 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	if err := free(opt.Out, opt.Force); err != nil {
 		return w, err
 	}
-	e := blob.WrapOptions{Graph: opt.Graph}
+	e := htp.WrapOptions{Graph: opt.Graph}
 	if opt.Embed {
 		if err := embeddable(path, f.Bytes); err != nil {
 			return w, err
@@ -183,7 +183,7 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	} else if e.File, err = beside(opt.Out, path); err != nil {
 		return w, err
 	}
-	m, err := blob.Wrap(f.Parts[0].Context, e)
+	m, err := htp.Wrap(f.Parts[0].Context, e)
 	if err != nil {
 		return w, err
 	}

@@ -9,14 +9,14 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// LiteRT opens functions in TFLite files. A model passes the checks of onnx/htp/blob
+// LiteRT opens functions in TFLite files. A model passes the checks of onnx/htp
 // before the library reads it. Exports have 32-bit floats and integers; inputs and outputs
 // are converted from and to the types in the module's manifest.
 type LiteRT struct {
@@ -103,12 +103,12 @@ func (e LiteRT) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	return runtimes.Retype(f, types, runtimes.OutputTypes(b.Manifest)), nil
 }
 
-// liteRTElems are the element types by the names of onnx/htp/blob. Inputs of others are not
+// liteRTElems are the element types by the names of onnx/htp. Inputs of others are not
 // converted.
 var liteRTElems = map[string]runtimes.Elem{"float32": runtimes.Float32, "int32": runtimes.Int32, "bool": runtimes.Bool}
 
 // CheckLiteRT reads a file and returns why the engine refuses it.
-func CheckLiteRT(path string) (m *blob.LiteRT, err error) {
+func CheckLiteRT(path string) (m *htp.LiteRT, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func CheckLiteRT(path string) (m *blob.LiteRT, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if m, err = blob.ReadLiteRT(f, info.Size()); err != nil {
+	if m, err = htp.ReadLiteRT(f, info.Size()); err != nil {
 		return nil, err
 	}
 	switch {

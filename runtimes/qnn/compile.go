@@ -13,7 +13,6 @@ import (
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/worker"
@@ -29,7 +28,7 @@ type Compilation struct {
 	Out     string
 	Embed   bool              // embed the context in the model
 	Options map[string]string // of ONNX Runtime's provider, such as htp_graph_finalization_optimization_mode
-	Chips   fit.Chips         // nil: the table of this release
+	Chips   htp.Chips         // nil: the table of this release
 }
 
 // Compiled is the result of a compilation.
@@ -71,7 +70,7 @@ func (l *Left) Error() string {
 // If a node would run on the processor, the error is [Left].
 func (e *Engine) Compile(ctx context.Context, c Compilation) (Compiled, error) {
 	if c.Chips == nil {
-		c.Chips = fit.KnownChips()
+		c.Chips = htp.KnownChips()
 	}
 	if _, ok := c.Chips.Numbered(uint32(c.SoC)); !ok || c.SoC < 1 {
 		return Compiled{}, fmt.Errorf("unknown chip %d", c.SoC)

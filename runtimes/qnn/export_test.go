@@ -5,13 +5,13 @@ import (
 	"math"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
 // Through converts numbers to a graph's tensor, whose port is declared as outer, and back.
-func Through(t blob.Tensor, outer runtimes.Elem, v []float32) (inner []byte, back []float32, err error) {
+func Through(t htp.Tensor, outer runtimes.Elem, v []float32) (inner []byte, back []float32, err error) {
 	p, err := portOf(t)
 	if err == nil {
 		err = p.declare(abi.Port{Name: t.Name, DType: abi.DType(outer)})
@@ -38,7 +38,7 @@ func Through(t blob.Tensor, outer runtimes.Elem, v []float32) (inner []byte, bac
 }
 
 // Long converts numbers of 64 bits to a graph's tensor of 32.
-func Long(t blob.Tensor, data []byte) error {
+func Long(t htp.Tensor, data []byte) error {
 	p, err := portOf(t)
 	if err == nil {
 		err = p.declare(abi.Port{DType: abi.DType(runtimes.Int64)})
@@ -50,4 +50,4 @@ func Long(t blob.Tensor, data []byte) error {
 }
 
 // WireTensors converts tensors for mm-native.
-func WireTensors(list []blob.Tensor) []ask.Tensor { return wireTensors(list) }
+func WireTensors(list []htp.Tensor) []ask.Tensor { return wireTensors(list) }

@@ -16,7 +16,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/onnx/htp/htptest"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
@@ -26,7 +25,7 @@ import (
 // passed is a core in a folder: a model of random weights, a context with the inputs and outputs of its
 // pass, and the record of both.
 type passed struct {
-	context blob.Context
+	context htp.Context
 	record  map[string]any
 	of      step.Record
 	dir     string
@@ -69,7 +68,7 @@ func newPassed(t *testing.T) *passed {
 	g := &p.context.Graphs[0]
 	g.Inputs, g.Outputs = nil, nil
 	for i, v := range append(m.Inputs(), m.Graph.Outputs...) {
-		tensor := blob.Tensor{ID: uint32(i + 1), Name: v.Name, DType: htp.Float32, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantized}}
+		tensor := htp.Tensor{ID: uint32(i + 1), Name: v.Name, DType: htp.Float32, Version: 1, Quant: htp.Quantization{Encoding: htp.Unquantized}}
 		for _, d := range v.Type.Dims {
 			tensor.Dims = append(tensor.Dims, uint32(d.Value))
 		}
@@ -108,7 +107,7 @@ func (p *passed) bundle(t *testing.T) runtimes.Bundle {
 
 // A context of another model, vocabulary or record, or without a pass, is refused before anything starts.
 func TestUnpaired(t *testing.T) {
-	input := func(p *passed, name string) *blob.Tensor {
+	input := func(p *passed, name string) *htp.Tensor {
 		for i := range p.context.Graphs[0].Inputs {
 			if in := &p.context.Graphs[0].Inputs[i]; in.Name == name {
 				return in

@@ -16,8 +16,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/htp/blob"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn/ask"
@@ -82,7 +81,7 @@ func (o *opening) discard() error {
 
 // axes lists the axes that are not checked on a running machine: if the chip's half of
 // the libraries is missing, loading fails, and emulation does not need it.
-func axes() []string { return []string{fit.AxisSkel, fit.AxisVTCM, fit.AxisMemory, fit.AxisStamp} }
+func axes() []string { return []string{htp.AxisSkel, htp.AxisVTCM, htp.AxisMemory, htp.AxisStamp} }
 
 // admit checks the file against the libraries and chooses the graph to run.
 func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, build string) (o opening, err error) {
@@ -103,7 +102,7 @@ func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, b
 	}
 	accept := axes()
 	if p.Context.SoC == 0 && (l.Device == "" || l.Device == deviceHTP) {
-		accept = append(accept, fit.AxisSoC, fit.AxisArch) // no chip is requested or declared
+		accept = append(accept, htp.AxisSoC, htp.AxisArch) // no chip is requested or declared
 	}
 	if r := f.Check(qnnfile.CheckOptions{Target: t, Accept: accept}); !r.Fits {
 		return o, fmt.Errorf("opening %s, written by %s, with the libraries of %s: %w", id, p.Context.Build, build, r.Faults.Err())
@@ -151,7 +150,7 @@ func counted(left []qnnfile.Left) string {
 }
 
 // chipOf names the chip that a context declares.
-func chipOf(t fit.Target, c *blob.Context) string {
+func chipOf(t htp.Target, c *htp.Context) string {
 	if names := t.Chips.Names(c.SoC); len(names) > 0 && c.SoC != 0 {
 		return fmt.Sprintf("%s (%d, %s)", names[0], c.SoC, c.Arch)
 	}
@@ -177,9 +176,9 @@ func extract(p qnnfile.Part) (string, error) {
 
 // chosen returns the graph to run: the one that the file names, the only one, or the only
 // one with the inputs that the module declares.
-func chosen(p qnnfile.Part, m *modules.Manifest) (blob.Graph, error) {
+func chosen(p qnnfile.Part, m *modules.Manifest) (htp.Graph, error) {
 	var all []string
-	var found []blob.Graph
+	var found []htp.Graph
 	for _, g := range p.Context.Graphs {
 		if len(p.Graphs) > 0 && !slices.Contains(p.Graphs, g.Name) {
 			continue
@@ -190,15 +189,15 @@ func chosen(p qnnfile.Part, m *modules.Manifest) (blob.Graph, error) {
 		}
 	}
 	if len(found) != 1 {
-		return blob.Graph{}, fmt.Errorf("ambiguous graph: of the context's graphs (%s) %d match the declared inputs, want 1", strings.Join(all, ", "), len(found))
+		return htp.Graph{}, fmt.Errorf("ambiguous graph: of the context's graphs (%s) %d match the declared inputs, want 1", strings.Join(all, ", "), len(found))
 	}
 	return found[0], nil
 }
 
 // declared reports whether a graph has the inputs that a module declares.
-func declared(g blob.Graph, m *modules.Manifest) bool {
+func declared(g htp.Graph, m *modules.Manifest) bool {
 	for _, in := range m.Inputs {
-		if !slices.ContainsFunc(g.Inputs, func(t blob.Tensor) bool { return t.Name == in.Name }) {
+		if !slices.ContainsFunc(g.Inputs, func(t htp.Tensor) bool { return t.Name == in.Name }) {
 			return false
 		}
 	}
@@ -206,11 +205,11 @@ func declared(g blob.Graph, m *modules.Manifest) bool {
 }
 
 // wireTensors converts tensors for mm-native.
-func wireTensors(list []blob.Tensor) []ask.Tensor {
+func wireTensors(list []htp.Tensor) []ask.Tensor {
 	out := []ask.Tensor{}
 	for _, t := range list {
 		x := ask.Tensor{ID: t.ID, Name: t.Name, Version: uint32(t.Version), DType: uint32(t.DType), Dims: t.Dims}
-		if t.Quant.Encoding == blob.ScaleOffset {
+		if t.Quant.Encoding == htp.ScaleOffset {
 			x.Scale, x.Offset = t.Quant.Scales[0], t.Quant.Offsets[0]
 		}
 		out = append(out, x)

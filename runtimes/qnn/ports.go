@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes"
 )
 
@@ -32,7 +32,7 @@ type ports struct{ in, out []port }
 // portsOf joins a graph's tensors to the ports that the module declares. An undeclared
 // tensor is floating point if the graph has integers with one scale, and otherwise has
 // the graph's type.
-func portsOf(g blob.Graph, m *modules.Manifest) (p ports, err error) {
+func portsOf(g htp.Graph, m *modules.Manifest) (p ports, err error) {
 	var ins, outs []abi.Port
 	if m != nil {
 		ins, outs = slices.Clone(m.Inputs), m.Outputs
@@ -48,7 +48,7 @@ func portsOf(g blob.Graph, m *modules.Manifest) (p ports, err error) {
 	return p, errors.Join(first, second)
 }
 
-func side(what string, tensors []blob.Tensor, declared []abi.Port, strict bool) ([]port, error) {
+func side(what string, tensors []htp.Tensor, declared []abi.Port, strict bool) ([]port, error) {
 	var out []port
 	var faults []error
 	for _, t := range tensors {
@@ -67,7 +67,7 @@ func side(what string, tensors []blob.Tensor, declared []abi.Port, strict bool) 
 		out = append(out, p)
 	}
 	for _, d := range declared {
-		if !slices.ContainsFunc(tensors, func(t blob.Tensor) bool { return t.Name == d.Name }) {
+		if !slices.ContainsFunc(tensors, func(t htp.Tensor) bool { return t.Name == d.Name }) {
 			faults = append(faults, fmt.Errorf("%s %q is declared by the module but missing in the graph", what, d.Name))
 		}
 	}
@@ -75,7 +75,7 @@ func side(what string, tensors []blob.Tensor, declared []abi.Port, strict bool) 
 }
 
 // portOf returns the port of an undeclared tensor.
-func portOf(t blob.Tensor) (port, error) {
+func portOf(t htp.Tensor) (port, error) {
 	p := port{name: t.Name}
 	for i, d := range t.Dims {
 		if d == 0 || i < len(t.Dynamic) && t.Dynamic[i] {
@@ -88,7 +88,7 @@ func portOf(t blob.Tensor) (port, error) {
 		return p, fmt.Errorf("unsupported element type %s", t.DType)
 	}
 	p.outer = p.inner
-	if t.DType.Fixed() && t.Quant.Encoding == blob.ScaleOffset {
+	if t.DType.Fixed() && t.Quant.Encoding == htp.ScaleOffset {
 		p.scale, p.offset = float64(t.Quant.Scales[0]), int64(t.Quant.Offsets[0])
 		if !(p.scale > 0) || math.IsInf(p.scale, 0) {
 			return p, fmt.Errorf("bad scale %g", p.scale)

@@ -11,7 +11,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	backend "mm-abi.org/mm/runtimes/qnn"
@@ -90,15 +89,15 @@ func TestQuantised(t *testing.T) {
 
 // Numbers become the nearest integers and back; NaN is refused.
 func TestPorts(t *testing.T) {
-	quantised := func(d htp.DType, scale float32, offset int32) blob.Tensor {
-		return blob.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{scale}, Offsets: []int32{offset}}}
+	quantised := func(d htp.DType, scale float32, offset int32) htp.Tensor {
+		return htp.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: htp.Quantization{Encoding: htp.ScaleOffset, Scales: []float32{scale}, Offsets: []int32{offset}}}
 	}
-	plain := func(d htp.DType) blob.Tensor {
-		return blob.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: blob.Quantization{Encoding: blob.Unquantized}}
+	plain := func(d htp.DType) htp.Tensor {
+		return htp.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: htp.Quantization{Encoding: htp.Unquantized}}
 	}
 	inf := float32(math.Inf(1))
 	for name, c := range map[string]struct {
-		tensor blob.Tensor
+		tensor htp.Tensor
 		outer  runtimes.Elem // the declared type; "": undeclared
 		in     []float32
 		back   []float32
@@ -125,7 +124,7 @@ func TestPorts(t *testing.T) {
 	if _, _, err := backend.Through(quantised(htp.UFixed8, 0.5, 0), "", []float32{0, 1, float32(math.NaN()), 2}); err == nil || !strings.Contains(err.Error(), "element 2") {
 		t.Errorf("no number: %v", err)
 	}
-	for what, x := range map[string]blob.Tensor{"a scale of 0": quantised(htp.UFixed8, 0, 0), "no scale": quantised(htp.UFixed8, float32(math.NaN()), 0), "four bits": plain(htp.UFixed4), "an open dimension": {Name: "x", DType: htp.Float32, Dims: []uint32{0}}} {
+	for what, x := range map[string]htp.Tensor{"a scale of 0": quantised(htp.UFixed8, 0, 0), "no scale": quantised(htp.UFixed8, float32(math.NaN()), 0), "four bits": plain(htp.UFixed4), "an open dimension": {Name: "x", DType: htp.Float32, Dims: []uint32{0}}} {
 		if _, _, err := backend.Through(x, "", []float32{0, 0, 0, 0}); err == nil {
 			t.Errorf("%s passed", what)
 		}

@@ -4,7 +4,7 @@
 // [Engine.Open] opens a context binary, a LiteRT model compiled ahead of time to one
 // context, or an ONNX model around one. It reads the file without any library
 // (modules/qnnfile), checks it against the SDK of the available libraries on every axis
-// of onnx/htp/fit, verifies the digest of the context, and only then loads those bytes in
+// of onnx/htp, verifies the digest of the context, and only then loads those bytes in
 // the child. A function has the tensor types that the module declares: floating point if
 // the context has integers with a scale (ports.go).
 //
@@ -26,7 +26,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn/ask"
@@ -45,7 +44,7 @@ type Engine struct {
 	// 0, 10 minutes, and an hour for a compilation.
 	Time time.Duration
 	// Chips is the table of chips; if nil, the one of this release.
-	Chips fit.Chips
+	Chips htp.Chips
 
 	mu    sync.Mutex
 	build string // of the SDK in Library; "": unknown yet
@@ -143,23 +142,23 @@ func buildOf(version string) string { return "v" + strings.Replace(version, "+",
 // target returns what a context is checked against: the SDK, and the requested chip. If no
 // chip is requested, it is the chip that the context names, which emulation accepts; a
 // device's libraries refuse contexts of other chips.
-func (e *Engine) target(device, build string, of uint32, arch htp.Arch) (fit.Target, error) {
+func (e *Engine) target(device, build string, of uint32, arch htp.Arch) (htp.Target, error) {
 	chips := e.Chips
 	if chips == nil {
-		chips = fit.KnownChips()
+		chips = htp.KnownChips()
 	}
 	version, err := htp.ParseVersion(build)
 	if err != nil {
-		return fit.Target{}, err
+		return htp.Target{}, err
 	}
-	t := fit.Target{Name: "qnn", SDK: &version, Arch: arch, SameArch: true, Chips: chips}
+	t := htp.Target{Name: "qnn", SDK: &version, Arch: arch, SameArch: true, Chips: chips}
 	if device == "" || device == deviceHTP {
 		if c, ok := chips.Numbered(of); ok && of != 0 {
 			t.Chip, t.Arch = &c, c.Arch
 		}
 		return t, nil
 	}
-	named, err := fit.ParseTarget(device, chips)
+	named, err := htp.ParseTarget(device, chips)
 	if err != nil || named.Chip == nil && named.Arch == 0 {
 		return t, &runtimes.Unavailable{What: "device " + device, Why: "neither htp nor a known chip", Hint: "mm qnn soc ls lists them; leave the device out"}
 	}

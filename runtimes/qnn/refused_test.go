@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/onnx/htp/htptest"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
@@ -47,13 +46,13 @@ func recorded(t *testing.T) (e *qnn.Engine, started func() bool) {
 }
 
 // wrapped writes a changed model around a context.
-func wrapped(t *testing.T, dir string, c blob.Context, change func(*onnx.Model)) string {
+func wrapped(t *testing.T, dir string, c htp.Context, change func(*onnx.Model)) string {
 	t.Helper()
 	file := filepath.Join(dir, "c.bin")
 	if err := os.WriteFile(file, htptest.Context(c), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, err := blob.Wrap(&c, blob.WrapOptions{File: "c.bin"})
+	m, err := htp.Wrap(&c, htp.WrapOptions{File: "c.bin"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +62,14 @@ func wrapped(t *testing.T, dir string, c blob.Context, change func(*onnx.Model))
 
 // A file that cannot run is refused by its contents, with a specific reason, before anything starts.
 func TestRefused(t *testing.T) {
-	sample := func(change func(*blob.Context)) []byte {
+	sample := func(change func(*htp.Context)) []byte {
 		c := htptest.Sample()
 		change(&c)
 		return htptest.Context(c)
 	}
 	two := htptest.Sample()
-	two.Graphs[0].Inputs = append(two.Graphs[0].Inputs, blob.Tensor{ID: 3, Name: "z", DType: htp.Float32, Dims: []uint32{4, 16}, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantized}})
-	good := sample(func(*blob.Context) {})
+	two.Graphs[0].Inputs = append(two.Graphs[0].Inputs, htp.Tensor{ID: 3, Name: "z", DType: htp.Float32, Dims: []uint32{4, 16}, Version: 1, Quant: htp.Quantization{Encoding: htp.Unquantized}})
+	good := sample(func(*htp.Context) {})
 	for name, c := range map[string]struct {
 		data   []byte
 		wrap   func(*onnx.Model)
@@ -78,25 +77,25 @@ func TestRefused(t *testing.T) {
 		ports  *modules.Manifest
 		want   []string
 	}{
-		"a newer SDK": {data: sample(func(c *blob.Context) {
+		"a newer SDK": {data: sample(func(c *htp.Context) {
 			c.Build, c.Core.Minor, c.API.Minor = "v2.51.0.260929181845", 40, 51
 		}), want: []string{"v2.51.0.260929181845", "v2.47.0.260601114230"}},
-		"another backend":      {data: sample(func(c *blob.Context) { c.Backend = htp.CPU }), want: []string{"backend", "CPU", "HTP"}},
+		"another backend":      {data: sample(func(c *htp.Context) { c.Backend = htp.CPU }), want: []string{"backend", "CPU", "HTP"}},
 		"another chip":         {data: good, device: "SM8650", want: []string{"another chip", "v79", "v75"}},
-		"of one architecture":  {data: sample(func(c *blob.Context) { c.SoC, c.Arch = 43, 73 }), device: "soc:66", want: []string{"soc: the file", "(43)", "(66)"}},
+		"of one architecture":  {data: sample(func(c *htp.Context) { c.SoC, c.Arch = 43, 73 }), device: "soc:66", want: []string{"soc: the file", "(43)", "(66)"}},
 		"another architecture": {data: good, device: "v75", want: []string{"arch", "v79", "v75"}},
-		"a chip against arch":  {data: sample(func(c *blob.Context) { c.Arch = 75 }), want: []string{"contradicts the table"}},
+		"a chip against arch":  {data: sample(func(c *htp.Context) { c.Arch = 75 }), want: []string{"contradicts the table"}},
 		"no such device":       {data: good, device: "abacus", want: []string{"device abacus"}},
 		"cut off":              {data: good[:len(good)-1], want: []string{"truncated"}},
 		"nothing":              {data: nil, want: []string{"empty"}},
 		"another file":         {data: []byte("GGUF and no context"), want: []string{"not a QNN file"}},
-		"an unknown element":   {data: sample(func(c *blob.Context) { c.Graphs[0].Inputs[0].DType = 0x999 }), want: []string{"dtype"}},
-		"a dynamic dimension":  {data: sample(func(c *blob.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true, false} }), want: []string{"x"}},
+		"an unknown element":   {data: sample(func(c *htp.Context) { c.Graphs[0].Inputs[0].DType = 0x999 }), want: []string{"dtype"}},
+		"a dynamic dimension":  {data: sample(func(c *htp.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true, false} }), want: []string{"x"}},
 		"a processor's part": {data: htptest.LiteRT{Stamp: "SM8750", Parts: []htptest.Part{{Graph: "main", Context: good}}, Left: []uint32{156}}.Bytes(),
 			want: []string{"operators", "ATAN2"}},
-		"two contexts": {data: htptest.LiteRT{Parts: []htptest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *blob.Context) { c.SoC, c.Arch = 57, 75 })}}}.Bytes(),
+		"two contexts": {data: htptest.LiteRT{Parts: []htptest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *htp.Context) { c.SoC, c.Arch = 57, 75 })}}}.Bytes(),
 			want: []string{"2 contexts"}},
-		"two contexts and a processor's part": {data: htptest.LiteRT{Parts: []htptest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *blob.Context) { c.SoC, c.Arch = 57, 75 })}}, Left: []uint32{156, 156}}.Bytes(),
+		"two contexts and a processor's part": {data: htptest.LiteRT{Parts: []htptest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *htp.Context) { c.SoC, c.Arch = 57, 75 })}}, Left: []uint32{156, 156}}.Bytes(),
 			want: []string{"2 contexts", "ATAN2 2"}},
 		"another port":    {data: good, ports: ports("image", "y", abi.FP32), want: []string{`"image"`, "missing in the graph"}},
 		"another type":    {data: good, ports: ports("x", "y", abi.DType("int64")), want: []string{"int64", "fp32"}},

@@ -17,7 +17,6 @@ import (
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/workspace/home"
 )
 
@@ -87,7 +86,7 @@ func (o *Opener) functionFile(file string) (*Function, error) {
 		return nil, unrunnable(file, reasonOf(err), "")
 	}
 	defer model.Close()
-	if _, err := blob.ReadEPContext(model); !errors.Is(err, htp.ErrOther) {
+	if _, err := htp.ReadEPContext(model); !errors.Is(err, htp.ErrOther) {
 		return o.functionContext(file)
 	}
 	m, err := convert.Describe(model, convert.Function{})

@@ -11,7 +11,7 @@ import (
 
 	"mm-abi.org/mm/assemble/export/coreml"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/ovir"
 )
 
@@ -43,7 +43,7 @@ func (v *View) tflite(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	m, err := blob.ReadLiteRT(f, v.Bytes)
+	m, err := htp.ReadLiteRT(f, v.Bytes)
 	if err != nil {
 		return unread(path, err)
 	}
@@ -73,7 +73,7 @@ func (v *View) executorch(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	p, err := blob.ReadExecuTorch(f, v.Bytes)
+	p, err := htp.ReadExecuTorch(f, v.Bytes)
 	if err != nil {
 		return unread(path, err)
 	}
@@ -102,7 +102,7 @@ func (v *View) exported(version string, weights map[string]int64, parameters int
 	v.Exported = &Exported{Version: version, Inputs: []Port{}, Outputs: []Port{}, Operators: []Operator{}}
 }
 
-func tensors(list []blob.LiteRTTensor) []Port {
+func tensors(list []htp.LiteRTTensor) []Port {
 	out := []Port{}
 	for _, t := range list {
 		shape := make([]int, len(t.Dims))

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/assemble/export"
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/lower"
 )
 
@@ -200,7 +200,7 @@ func TestDelegates(t *testing.T) {
 	if err := files[0].Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	p, err := blob.ReadExecuTorch(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	p, err := htp.ReadExecuTorch(bytes.NewReader(b.Bytes()), int64(b.Len()))
 	if err != nil || len(p.Delegates) != 2 || p.Parameters != 64*64 || p.Calls()[delegateID] != 2 {
 		t.Fatalf("got %+v, %v", p, err)
 	}
@@ -215,7 +215,7 @@ func TestDelegates(t *testing.T) {
 	} {
 		data := bytes.Clone(b.Bytes())
 		damage(data)
-		if _, err := blob.ReadExecuTorch(bytes.NewReader(data), int64(len(data))); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := htp.ReadExecuTorch(bytes.NewReader(data), int64(len(data))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/lower"
 )
 
@@ -57,7 +57,7 @@ func TestPrograms(t *testing.T) {
 		if again := encoded(t, graph(64), precision); !bytes.Equal(data, again) {
 			t.Errorf("%s: bytes differ", precision)
 		}
-		p, err := blob.ReadExecuTorch(bytes.NewReader(data), int64(len(data)))
+		p, err := htp.ReadExecuTorch(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			t.Fatal(precision, err)
 		}
@@ -68,8 +68,8 @@ func TestPrograms(t *testing.T) {
 		if d := cmp.Diff(want.weights, p.Weights); d != "" {
 			t.Errorf("%s: weights\n%s", precision, d)
 		}
-		port := []blob.LiteRTTensor{{DType: "float32", Dims: []int32{1, 3, 64}}}
-		if d := cmp.Diff([][]blob.LiteRTTensor{port, port}, [][]blob.LiteRTTensor{p.Methods[0].Inputs, p.Methods[0].Outputs}); d != "" {
+		port := []htp.LiteRTTensor{{DType: "float32", Dims: []int32{1, 3, 64}}}
+		if d := cmp.Diff([][]htp.LiteRTTensor{port, port}, [][]htp.LiteRTTensor{p.Methods[0].Inputs, p.Methods[0].Outputs}); d != "" {
 			t.Errorf("%s: ports\n%s", precision, d)
 		}
 	}

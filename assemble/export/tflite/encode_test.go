@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // little returns a model that adds its weights to its input.
@@ -34,12 +34,12 @@ func TestEncode(t *testing.T) {
 	if err != nil || !bytes.Equal(data, again) {
 		t.Errorf("two encodings differ: %v", err)
 	}
-	m, err := blob.ReadLiteRT(bytes.NewReader(data), int64(len(data)))
+	m, err := htp.ReadLiteRT(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := m.Subgraphs[0]
-	if len(m.Subgraphs) != 1 || g.Inputs[0].Name != "x" || g.Outputs[0].Name != "y" || g.Left[0] != (blob.Operator{Name: "ADD", Count: 1}) || m.MinRuntime != "2.16.0" {
+	if len(m.Subgraphs) != 1 || g.Inputs[0].Name != "x" || g.Outputs[0].Name != "y" || g.Left[0] != (htp.Operator{Name: "ADD", Count: 1}) || m.MinRuntime != "2.16.0" {
 		t.Errorf("read %+v", m)
 	}
 }

@@ -14,10 +14,9 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/protocol"
-	"mm-abi.org/mm/lab/device/samples"
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // Program is the content of a file that the phone executes as the runner.
@@ -103,7 +102,7 @@ func (r *run) compute(ctx context.Context) (code int64, stage, msg string) {
 	if err != nil {
 		return 0, protocol.StageContext, err.Error()
 	}
-	c, err := blob.ReadContext(bytes.NewReader(data), int64(len(data)))
+	c, err := htp.ReadContext(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return 30010, protocol.StageContext, err.Error()
 	}
@@ -140,7 +139,7 @@ func (r *run) compute(ctx context.Context) (code int64, stage, msg string) {
 }
 
 // libraries returns the errors of the libraries before a context is loaded.
-func (r *run) libraries(c *blob.Context) (int64, string, string) {
+func (r *run) libraries(c *htp.Context) (int64, string, string) {
 	p := r.p
 	skel := fmt.Sprintf("libQnnHtpV%dSkel.so", p.Arch)
 	_, err := p.stat(p.local(r.dir, path.Join(r.call.Libs, skel)))
@@ -160,7 +159,7 @@ func (r *run) libraries(c *blob.Context) (int64, string, string) {
 }
 
 // compile opens the model in a blob: its length and ONNX.
-func compile(ctx context.Context, blob []byte) (*samples.Reference, error) {
+func compile(ctx context.Context, blob []byte) (*device.SampleReference, error) {
 	if len(blob) < 8 || binary.LittleEndian.Uint64(blob) > uint64(len(blob)-8) {
 		return nil, fmt.Errorf("blob without model")
 	}
@@ -173,7 +172,7 @@ func compile(ctx context.Context, blob []byte) (*samples.Reference, error) {
 	if err := fsx.WriteFile(file, blob[8:8+binary.LittleEndian.Uint64(blob)], 0o600); err != nil {
 		return nil, err
 	}
-	return samples.OpenReference(ctx, file)
+	return device.OpenReference(ctx, file)
 }
 
 // Blob returns a blob that the emulated runner can compute: an ONNX model after its length,
@@ -188,7 +187,7 @@ func Blob(model []byte, size int) []byte {
 }
 
 // inputs reads the inputs of a sample in the graph's order.
-func (r *run) inputs(g blob.Graph, sample int) ([][]float32, error) {
+func (r *run) inputs(g htp.Graph, sample int) ([][]float32, error) {
 	var out [][]float32
 	for i, t := range g.Inputs {
 		data, err := r.p.ReadFile(path.Join("/", r.p.local(r.dir, path.Join(r.call.Inputs, protocol.File(sample, i)))))
@@ -198,7 +197,7 @@ func (r *run) inputs(g blob.Graph, sample int) ([][]float32, error) {
 		if n, ok := t.Bytes(); !ok || int64(len(data)) != n || t.DType != htp.Float32 {
 			return nil, fmt.Errorf("%s: %d bytes", t.Name, len(data))
 		}
-		out = append(out, samples.Floats(data))
+		out = append(out, device.SampleFloats(data))
 	}
 	return out, nil
 }

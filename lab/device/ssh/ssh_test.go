@@ -28,7 +28,7 @@ import (
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/lab/device/ssh"
-	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // host is an SSH server in this process that runs commands in a real shell on local files,
@@ -374,7 +374,7 @@ func TestTrust(t *testing.T) {
 func TestPush(t *testing.T) {
 	h := start(t)
 	base := t.TempDir()
-	d := &device.Device{Lane: dial(t, h), Folder: filepath.Join(base, "mm's folder"), Chips: fit.KnownChips(), Segment: 32 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "ssh", Serial: h.opt.Host}}
+	d := &device.Device{Lane: dial(t, h), Folder: filepath.Join(base, "mm's folder"), Chips: htp.KnownChips(), Segment: 32 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "ssh", Serial: h.opt.Host}}
 	kit, err := phonetest.NewKit(t.TempDir(), 100<<10)
 	if err != nil {
 		t.Fatal(err)
@@ -457,7 +457,7 @@ echo '{"schema":"mm.device.run/1","nonce":"'$nonce'","goarch":"arm64","version":
 	if err := os.WriteFile(kit.Runner, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	d := &device.Device{Lane: phoneLike{dial(t, h)}, Folder: filepath.Join(t.TempDir(), "mm"), Locks: t.TempDir(), Chips: fit.KnownChips(), Source: evidence.Source{Lane: "ssh", Address: h.addr, Serial: "u0_a1", Tool: "mm test"}}
+	d := &device.Device{Lane: phoneLike{dial(t, h)}, Folder: filepath.Join(t.TempDir(), "mm"), Locks: t.TempDir(), Chips: htp.KnownChips(), Source: evidence.Source{Lane: "ssh", Address: h.addr, Serial: "u0_a1", Tool: "mm test"}}
 	out, err := d.Run(t.Context(), device.Job{Context: kit.Context, Runner: kit.Runner, Libs: kit.Libs, Count: 2, Nonce: "0123456789abcdef", Time: "2026-01-02T03:04:05Z", Accept: []string{"memory"}})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"mm-abi.org/mm/onnx/engine/image"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/layers"
-	"mm-abi.org/mm/onnx/engine/move"
 	"mm-abi.org/mm/onnx/engine/product"
 )
 
@@ -38,5 +37,5 @@ var contributed = sync.OnceValue(func() kernel.Operators {
 
 // parts returns the tables that are merged; their names are disjoint.
 func parts() []kernel.Operators {
-	return []kernel.Operators{arith.Operators(), product.Operators(), image.Operators(), layers.Operators(), move.Operators()}
+	return []kernel.Operators{arith.Operators(), product.Operators(), image.Operators(), layers.Operators(), moves()}
 }

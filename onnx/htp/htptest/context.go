@@ -8,23 +8,22 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"mm-abi.org/mm/onnx/htp"
-	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // Sample describes a context for SM8750 by QAIRT 2.47 with one graph, y
 // float32[4,8] of x float32[4,16], for tests to modify.
-func Sample() blob.Context {
-	tensor := func(id, kind uint32, name string, dims ...uint32) blob.Tensor {
-		return blob.Tensor{ID: id, Kind: kind, Name: name, DType: htp.Float32, Dims: dims, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantized}}
+func Sample() htp.Context {
+	tensor := func(id, kind uint32, name string, dims ...uint32) htp.Tensor {
+		return htp.Tensor{ID: id, Kind: kind, Name: name, DType: htp.Float32, Dims: dims, Version: 1, Quant: htp.Quantization{Encoding: htp.Unquantized}}
 	}
-	return blob.Context{
+	return htp.Context{
 		BlobSize: 8192,
 		Schema:   3, Backend: htp.HTP, Build: "v2.47.0.260601114230",
 		Core: htp.Version{Major: 2, Minor: 36}, API: htp.Version{Major: 5, Minor: 47}, Blob: htp.Version{Major: 3, Minor: 3, Patch: 4},
 		SoC: 69, Arch: 79,
-		Graphs: []blob.Graph{{
-			Name: "main", Inputs: []blob.Tensor{tensor(1, 0, "x", 4, 16)}, Outputs: []blob.Tensor{tensor(2, 1, "y", 4, 8)},
-			Memory: &blob.Memory{VTCM: 4 << 20, Optimization: 3, Sized: true, IO: 16384, OpData: 4096, Constants: 8192},
+		Graphs: []htp.Graph{{
+			Name: "main", Inputs: []htp.Tensor{tensor(1, 0, "x", 4, 16)}, Outputs: []htp.Tensor{tensor(2, 1, "y", 4, 8)},
+			Memory: &htp.Memory{VTCM: 4 << 20, Optimization: 3, Sized: true, IO: 16384, OpData: 4096, Constants: 8192},
 		}},
 	}
 }
@@ -32,11 +31,11 @@ func Sample() blob.Context {
 // Context writes the context c with a blob of c.BlobSize counting bytes.
 // Reading it returns c, except Size, Metadata and BlobOffset, which follow from
 // the layout.
-func Context(c blob.Context) []byte { return Padded(c, 0, 0) }
+func Context(c htp.Context) []byte { return Padded(c, 0, 0) }
 
 // Padded writes the context c, with more bytes after the backend data of the
 // context and of each graph.
-func Padded(c blob.Context, context, graph int) []byte {
+func Padded(c htp.Context, context, graph int) []byte {
 	w := &writer{flatbuffers.NewBuilder(1024), context, graph}
 	var info flatbuffers.UOffsetT
 	if c.Schema == 1 {
@@ -48,7 +47,7 @@ func Padded(c blob.Context, context, graph int) []byte {
 	w.b.Finish(w.table(field{0, 0, uint32(versioned)}))
 	metadata := w.b.FinishedBytes()
 	metadata = append(metadata, make([]byte, -len(metadata)&7)...)
-	out := make([]byte, blob.ContextHead, 40)
+	out := make([]byte, htp.ContextHead, 40)
 	out[3], out[7], out[15] = 2, 3, 1
 	for _, n := range []int{len(metadata), 40 + len(metadata), int(c.BlobSize)} {
 		out = binary.LittleEndian.AppendUint64(out, uint64(n))
@@ -133,7 +132,7 @@ func (w *writer) floats(all []float32) uint32 {
 }
 
 // third writes the information of schema 3, first that of schema 1.
-func (w *writer) third(c blob.Context) flatbuffers.UOffsetT {
+func (w *writer) third(c htp.Context) flatbuffers.UOffsetT {
 	extra := []byte{}
 	if c.Arch != 0 {
 		extra = binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0}, uint32(c.Arch))
@@ -144,13 +143,13 @@ func (w *writer) third(c blob.Context) flatbuffers.UOffsetT {
 		field{7, 4, uint32(len(c.Tensors))}, field{8, 0, shared}, field{9, 4, uint32(len(c.Graphs))}, field{10, 0, graphs}, field{14, 4, uint32(len(extra))}, field{15, 0, more}, field{16, 4, c.SoC})
 }
 
-func (w *writer) first(c blob.Context) flatbuffers.UOffsetT {
+func (w *writer) first(c htp.Context) flatbuffers.UOffsetT {
 	build, soc, shared, graphs, more := w.text(c.Build), w.text(c.SoCText), w.tensors(c.Tensors), w.graphs(c, 1), w.bytes([]byte{1, 2, 3, 4})
 	return w.table(field{14, 8, uint64(c.BlobSize)}, field{0, 4, uint32(c.Backend)}, field{1, 0, build}, field{2, 12, c.Core}, field{3, 12, c.API}, field{4, 0, soc}, field{5, 12, htp.Version{Patch: 1}}, field{6, 12, c.Blob},
 		field{7, 4, uint32(4)}, field{8, 0, more}, field{10, 4, uint32(len(c.Tensors))}, field{11, 0, shared}, field{12, 4, uint32(len(c.Graphs))}, field{13, 0, graphs})
 }
 
-func (w *writer) graphs(c blob.Context, form uint32) uint32 {
+func (w *writer) graphs(c htp.Context, form uint32) uint32 {
 	var all []flatbuffers.UOffsetT
 	for _, g := range c.Graphs {
 		name, in, out := w.text(g.Name), w.tensors(g.Inputs), w.tensors(g.Outputs)
@@ -169,7 +168,7 @@ func (w *writer) graphs(c blob.Context, form uint32) uint32 {
 	return w.offsets(all)
 }
 
-func memory(m *blob.Memory) []byte {
+func memory(m *htp.Memory) []byte {
 	if m == nil {
 		return nil
 	}
@@ -187,7 +186,7 @@ func memory(m *blob.Memory) []byte {
 	return b
 }
 
-func (w *writer) tensors(list []blob.Tensor) uint32 {
+func (w *writer) tensors(list []htp.Tensor) uint32 {
 	var all []flatbuffers.UOffsetT
 	for _, t := range list {
 		all = append(all, w.tensor(t))
@@ -195,7 +194,7 @@ func (w *writer) tensors(list []blob.Tensor) uint32 {
 	return w.offsets(all)
 }
 
-func (w *writer) tensor(t blob.Tensor) flatbuffers.UOffsetT {
+func (w *writer) tensor(t htp.Tensor) flatbuffers.UOffsetT {
 	name, dims, data := w.text(t.Name), w.words(t.Dims), w.bytes(nil)
 	fields := []field{{0, 4, t.ID}, {1, 4, t.Kind}, {2, 4, t.Format}, {3, 4, uint32(t.DType)}, {6, 4, uint32(len(t.Dims))}, {7, 0, dims}, {8, 0, data}, {9, 0, name}, {10, 4, uint32(t.Version - 1)}}
 	if len(t.Dynamic) > 0 {
@@ -210,8 +209,8 @@ func (w *writer) tensor(t blob.Tensor) flatbuffers.UOffsetT {
 	return w.table(append(fields, w.quantization(t.Quant)...)...)
 }
 
-func (w *writer) quantization(q blob.Quantization) []field {
-	if q.Encoding == blob.Unquantized {
+func (w *writer) quantization(q htp.Quantization) []field {
+	if q.Encoding == htp.Unquantized {
 		return []field{{4, 4, uint32(q.Encoding)}, {14, 1, uint32(1)}, {15, 0, uint32(w.table())}}
 	}
 	var t flatbuffers.UOffsetT
@@ -220,17 +219,17 @@ func (w *writer) quantization(q blob.Quantization) []field {
 		offsets[i] = uint32(o)
 	}
 	switch q.Encoding {
-	case blob.ScaleOffset:
+	case htp.ScaleOffset:
 		t = w.table(field{0, 4, q.Scales[0]}, field{1, 4, offsets[0]})
-	case blob.Bits:
+	case htp.Bits:
 		t = w.table(field{0, 4, q.Bits}, field{1, 4, q.Scales[0]}, field{2, 4, offsets[0]})
-	case blob.PerAxis:
+	case htp.PerAxis:
 		var pairs []flatbuffers.UOffsetT
 		for i := range q.Scales {
 			pairs = append(pairs, w.table(field{0, 4, q.Scales[i]}, field{1, 4, offsets[i]}))
 		}
 		t = w.table(field{0, 4, uint32(q.Axis)}, field{1, 4, uint32(len(q.Scales))}, field{2, 0, w.offsets(pairs)})
-	case blob.PerAxisBits:
+	case htp.PerAxisBits:
 		scales, zeros := w.floats(q.Scales), w.words(offsets)
 		t = w.table(field{0, 4, uint32(q.Axis)}, field{1, 4, q.Bits}, field{2, 4, uint32(len(q.Scales))}, field{3, 0, scales}, field{4, 0, zeros})
 	default:

@@ -1,3 +1,0 @@
-package samples
-
-const MaxBytes = maxBytes
