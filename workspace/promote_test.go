@@ -34,7 +34,7 @@ func TestPromote(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.To, opt.Settle, s.Options.Created = to, 200*time.Millisecond, created
+		opt.To, opt.Settle, s.Options.Created = to, 500*time.Millisecond, created
 		_, err = ws.Promote(ctx, reg.host+"/team/p:"+version, s, opt)
 		return err
 	}
@@ -132,7 +132,7 @@ func TestChannelClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Options.Created = created
-		_, err = ws.Promote(ctx, reg.host+"/team/p:0.1.0", s, workspace.PromoteOptions{To: to, Valid: valid, Settle: 200 * time.Millisecond})
+		_, err = ws.Promote(ctx, reg.host+"/team/p:0.1.0", s, workspace.PromoteOptions{To: to, Valid: valid, Settle: 500 * time.Millisecond})
 		return err
 	}
 	for to, valid := range map[string]time.Duration{"prod": time.Hour, "open": 0} {
@@ -169,7 +169,7 @@ func TestChannelJunk(t *testing.T) {
 	ws := w.open(workspace.Options{PlainHTTP: []string{reg.host}})
 	s, err := ws.Signer("", noPassword)
 	if err == nil {
-		_, err = ws.Promote(ctx, reg.host+"/team/p:0.1.0", s, workspace.PromoteOptions{To: "prod", Settle: time.Millisecond * 200})
+		_, err = ws.Promote(ctx, reg.host+"/team/p:0.1.0", s, workspace.PromoteOptions{To: "prod", Settle: 500 * time.Millisecond})
 	}
 	if err != nil {
 		t.Fatal(err)
