@@ -28,7 +28,7 @@ func NewReport(part, backend string, r *Result) Report {
 		EncodeMS: 1000 * r.Encode.Seconds(), DecodeMS: 1000 * r.Decode.Seconds(), Segments: []SegmentReport{},
 	}
 	for _, s := range r.Segments {
-		report.Segments = append(report.Segments, SegmentReport{s.Start, s.End, s.Text, s.IDs})
+		report.Segments = append(report.Segments, SegmentReport(s))
 	}
 	return report
 }
