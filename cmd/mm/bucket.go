@@ -30,6 +30,16 @@ func openBucket(text string) (bucket.Bucket, bucket.Address, error) {
 	return b, a, bucket.Fault(text, err)
 }
 
+// bucketFiles returns the objects below an address as files.
+func bucketFiles(address string) (bucket.Files, error) {
+	b, place, err := openBucket(address)
+	if err != nil {
+		return bucket.Files{}, err
+	}
+	s, err := sessions()
+	return bucket.Files{Bucket: b, Place: place, Sessions: s}, err
+}
+
 func (p *program) bucketList(c *cli.Context) error {
 	b, a, err := openBucket(c.Args().First())
 	if err != nil {

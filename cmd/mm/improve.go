@@ -7,14 +7,15 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/lab/improve"
+	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/train"
 )
 
 // improve trains a core on its own answers, round by round.
 func (p *program) improve(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
-	if opt.sample != "" || opt.checkpoints != "" || opt.steps > 0 || opt.time > 0 {
-		return usageError{errors.New("--sample, --checkpoints, --steps and --time are for other stages")}
+	if opt.sample != "" || opt.steps > 0 || opt.time > 0 {
+		return usageError{errors.New("--sample, --steps and --time are for other stages")}
 	}
 	var s improve.Spec
 	if err := doc.Decode(&s); err != nil {
@@ -24,12 +25,19 @@ func (p *program) improve(ctx context.Context, doc *schemas.Document, opt traini
 		s.Threads = opt.threads
 	}
 	dir := cmp.Or(opt.dir, filepath.Join(filepath.Dir(opt.file), "runs", runName(s.Name, opt.file)))
-	sum, err := improve.Run(ctx, s, improve.Options{Dir: dir, From: filepath.Dir(opt.file), Resume: opt.resume, Say: func(r improve.Round) { p.say("%s", r) }})
+	run := improve.Options{Dir: dir, From: filepath.Dir(opt.file), Resume: opt.resume, Say: func(r improve.Round) { p.say("%s", r) }, Warn: func(err error) { p.say("warning: %v", err) }}
+	if opt.checkpoints != "" {
+		var err error
+		if run.Copies, err = bucketFiles(opt.checkpoints); err != nil {
+			return err
+		}
+	}
+	sum, err := improve.Run(ctx, s, run)
 	switch {
 	case errors.Is(err, train.ErrHeld):
-		return hinted{err, "--resume continues it; --out selects another folder"}
+		return hinted{err, "--resume continues it; --out selects another folder, --checkpoints another place"}
 	case err != nil:
-		return placed(doc, err)
+		return placed(doc, bucket.Fault(opt.checkpoints, err))
 	}
 	if opt.plot != "" {
 		if err := sum.Plot(opt.plot); err != nil {

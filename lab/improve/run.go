@@ -72,6 +72,8 @@ type Options struct {
 	Dir, From string      // folder of the run; folder of the spec's paths
 	Resume    bool        // continue the run of the folder, which is [train.ErrHeld] otherwise
 	Say       func(Round) // after each round, also those of an earlier session
+	Copies    Copies      // of complete rounds, from which a resumed run takes those that the folder lacks. Nil: none
+	Warn      func(error) // receives failures to copy, which do not end the run. Nil: none
 }
 
 // runner holds the state of a run.
@@ -82,6 +84,7 @@ type runner struct {
 	shape   llm.Config
 	verify  *verifier
 	workers *pool.Pool
+	copied  int // rounds that the copies hold
 
 	examples, questions, choice, held []synth.Errand
 }
@@ -112,6 +115,9 @@ func (r *runner) open(ctx context.Context) error {
 	s.Threads = 0 // does not change the result
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
+		return err
+	}
+	if err := r.fetch(ctx, text); err != nil {
 		return err
 	}
 	old, err := fsx.ReadFile(filepath.Join(r.opt.Dir, specFile), maxResult)
@@ -155,6 +161,7 @@ func (r *runner) run(ctx context.Context) (Summary, error) {
 			return sum, fmt.Errorf("round %d: %w", n, err)
 		}
 		sum.Rounds = append(sum.Rounds, one)
+		r.save(ctx, len(sum.Rounds))
 		if r.opt.Say != nil {
 			r.opt.Say(one)
 		}
