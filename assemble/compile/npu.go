@@ -15,6 +15,7 @@
 // from it. A second context may process several positions of a prompt at a time.
 //
 // A module that contains contexts is exported unchanged.
+
 package compile
 
 import (

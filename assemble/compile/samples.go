@@ -116,16 +116,7 @@ func folder(dir string, names []string) (map[string]engine.Tensor, error) {
 
 // archive reads the inputs from an .npz.
 func archive(path string, names []string) (in map[string]engine.Tensor, err error) {
-	f, err := fsx.OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	arrays, err := npy.ReadArchive(f, info.Size(), mostBytes)
+	arrays, err := npy.OpenArchive(path, mostBytes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

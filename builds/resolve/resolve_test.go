@@ -38,7 +38,7 @@ func (v *trusting) Verify(_ context.Context, _ content.ReadOnlyGraphStorage, rep
 type refusing struct{}
 
 func (refusing) Verify(context.Context, content.ReadOnlyGraphStorage, string, ocispec.Descriptor) ([]string, error) {
-	return nil, errors.New("nobody signed it")
+	return nil, errors.New("no signature")
 }
 
 func openStore(t testing.TB) *registry.Store {

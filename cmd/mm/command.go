@@ -80,6 +80,15 @@ func declare(root *cli.Command, heading string, actions map[string]cli.ActionFun
 	return c
 }
 
+// eachCommand calls visit with the path of each command, such as "module new".
+func eachCommand(commands []*cli.Command, above string, visit func(path string, c *cli.Command)) {
+	for _, c := range commands {
+		path := strings.TrimSpace(above + " " + c.Name)
+		visit(path, c)
+		eachCommand(c.Subcommands, path, visit)
+	}
+}
+
 // flags returns the flags of a line: one, or those of groups.
 func (p *program) flags(line string, groups map[string][]string) (list []cli.Flag) {
 	if !strings.HasPrefix(line, "@") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,18 +17,12 @@ import (
 func TestCommandsHaveActions(t *testing.T) {
 	p := &program{}
 	actions := p.actions()
-	var walk func(commands []*cli.Command, path string)
-	walk = func(commands []*cli.Command, path string) {
-		for _, c := range commands {
-			name := strings.TrimSpace(path + " " + c.Name)
-			if c.Action == nil && len(c.Subcommands) == 0 {
-				t.Errorf("mm %s has no action", name)
-			}
-			delete(actions, name)
-			walk(c.Subcommands, name)
+	eachCommand(p.commands(), "", func(name string, c *cli.Command) {
+		if c.Action == nil && len(c.Subcommands) == 0 {
+			t.Errorf("mm %s has no action", name)
 		}
-	}
-	walk(p.commands(), "")
+		delete(actions, name)
+	})
 	for path := range actions {
 		t.Errorf("commands.txt does not declare mm %s", path)
 	}
@@ -36,39 +31,14 @@ func TestCommandsHaveActions(t *testing.T) {
 // Every flag that the program reads is declared with the type that it is read as.
 func TestFlagsAreDeclared(t *testing.T) {
 	declared := map[string]bool{}
-	var walk func(commands []*cli.Command)
-	walk = func(commands []*cli.Command) {
-		for _, c := range commands {
-			for _, f := range c.Flags {
-				kind := ""
-				switch f.(type) {
-				case *cli.BoolFlag:
-					kind = "Bool"
-				case *cli.StringFlag:
-					kind = "String"
-				case *cli.StringSliceFlag:
-					kind = "StringSlice"
-				case *cli.IntFlag:
-					kind = "Int"
-				case *cli.Int64Flag:
-					kind = "Int64"
-				case *cli.UintFlag:
-					kind = "Uint"
-				case *cli.Uint64Flag:
-					kind = "Uint64"
-				case *cli.Float64Flag:
-					kind = "Float64"
-				case *cli.DurationFlag:
-					kind = "Duration"
-				}
-				for _, name := range f.Names() {
-					declared[kind+" "+name], declared["IsSet "+name] = true, true
-				}
+	eachCommand((&program{}).commands(), "", func(_ string, c *cli.Command) {
+		for _, f := range c.Flags {
+			kind := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", f), "*cli."), "Flag")
+			for _, name := range f.Names() {
+				declared[kind+" "+name], declared["IsSet "+name] = true, true
 			}
-			walk(c.Subcommands)
 		}
-	}
-	walk((&program{}).commands())
+	})
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

@@ -72,14 +72,7 @@ func setHelp(app *cli.App, args []string) {
 		return
 	}
 	app.CustomAppHelpTemplate = literal(appHelp(app))
-	var walk func(commands []*cli.Command, path string)
-	walk = func(commands []*cli.Command, path string) {
-		for _, c := range commands {
-			c.CustomHelpTemplate = literal(commandHelp(c, path+" "+c.Name))
-			walk(c.Subcommands, path+" "+c.Name)
-		}
-	}
-	walk(app.Commands, app.Name)
+	eachCommand(app.Commands, app.Name, func(path string, c *cli.Command) { c.CustomHelpTemplate = literal(commandHelp(c, path)) })
 }
 
 // required replaces the library's check of required flags, which would print the

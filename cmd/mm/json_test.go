@@ -497,7 +497,7 @@ func TestJSON(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range jsonCommands((&program{}).app().Commands, "") {
+	for _, name := range jsonCommands((&program{}).app().Commands) {
 		if doc[name] == nil && doc[name+" --smoke"] == nil && name != "module import llama2c" && name != "module import hf" && name != "skill install" && name != "runtime push" && name != "runtime pull" && name != "qnn compile" && name != "serve" { // which print what others print, run on, or need libraries that are not here
 			t.Errorf("docs/JSON.md does not speak of mm %s, which has --json", name)
 		}
@@ -505,15 +505,11 @@ func TestJSON(t *testing.T) {
 }
 
 // jsonCommands lists the commands that have --json.
-func jsonCommands(commands []*cli.Command, above string) (names []string) {
-	for _, c := range commands {
-		name := strings.TrimSpace(above + " " + c.Name)
-		for _, f := range c.Flags {
-			if slices.Contains(f.Names(), "json") {
-				names = append(names, name)
-			}
+func jsonCommands(commands []*cli.Command) (names []string) {
+	eachCommand(commands, "", func(path string, c *cli.Command) {
+		if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "json") }) {
+			names = append(names, path)
 		}
-		names = append(names, jsonCommands(c.Subcommands, name)...)
-	}
+	})
 	return names
 }

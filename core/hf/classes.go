@@ -65,10 +65,10 @@ func (r *shapeReader) seedOss() {
 
 // olmo3 reads OLMo 3, whose layers with a window rotate without scaling.
 func (r *shapeReader) olmo3() {
-	r.olmo2()
 	if !r.has("sliding_window") { // the class's default
 		r.raw["sliding_window"] = []byte("4096")
 	}
+	r.olmo2()
 	r.window(func(i int) bool { return (i+1)%4 != 0 })
 	if r.s.Window == 0 {
 		r.s.Local = nil

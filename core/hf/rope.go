@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"cmp"
 	"math"
 
 	"mm-abi.org/mm/core/gguf/arch"
@@ -10,9 +11,9 @@ import (
 // and rope_scaling of older versions.
 func (r *shapeReader) rope() {
 	s := &r.s
-	base := r.float("rope_theta", r.float("rotary_emb_base", r.base()))
+	base := r.float("rope_theta", r.float("rotary_emb_base", cmp.Or(r.family.base, r.base())))
 	part := r.float("partial_rotary_factor", r.float("rotary_pct", r.part()))
-	local := r.float("rope_local_base_freq", r.localBase())
+	local := r.float("rope_local_base_freq", cmp.Or(r.family.base, 10000))
 	o := r.object("rope_parameters")
 	if o == nil {
 		o = r.object("rope_scaling")
@@ -40,32 +41,20 @@ func (r *shapeReader) rope() {
 	r.sections(o)
 	r.stretch(o)
 	r.take(o, "rope_parameters.")
-	if s.Arch == "gemma3" || s.Arch == "olmo2" && r.has("sliding_window") {
+	if r.family.local {
 		s.Local = &arch.Rope{Dims: s.Rope.Dims, Base: float32(local), Halves: true, OriginalContext: s.Rope.OriginalContext, ExtFactor: -1}
 	}
 }
 
-// localBase is the default of layers with a window.
-func (r *shapeReader) localBase() float64 {
-	if r.s.Arch == "olmo2" {
-		return 5e5
-	}
-	return 10000
-}
-
-// base and part are the defaults of transformers' classes.
+// base and part are the defaults of the architecture's classes in transformers.
 func (r *shapeReader) base() float64 {
 	switch {
 	case r.s.Arch == "gpt-oss":
 		return 150000
 	case r.s.Arch == "gemma3", r.s.Arch == "qwen2vl", r.s.Arch == "qwen3moe", r.s.Arch == "mistral3", r.s.Arch == "llama" && r.s.Experts > 0:
 		return 1e6
-	case r.s.Arch == "qwen3vl", r.s.Arch == "ernie4_5", r.s.Arch == "ernie4_5-moe", r.s.Arch == "olmo2" && r.has("sliding_window"):
+	case r.s.Arch == "qwen3vl", r.s.Arch == "ernie4_5":
 		return 5e5
-	case r.s.Arch == "minimax-m2":
-		return 5e6
-	case r.family.pairs:
-		return 1e5
 	case r.s.Arch == "lfm2", r.s.Arch == "lfm2moe":
 		return 1e6
 	case r.s.Arch == "smollm3":

@@ -23,6 +23,10 @@ type family struct {
 	// pairs is set if transformers rotates neighbors where the architecture's other
 	// classes rotate halves.
 	pairs bool
+	// base is the default of rope_theta; 0 is that of the architecture.
+	base float64
+	// local is set if layers with a window rotate by a base of theirs, without scaling.
+	local bool
 }
 
 // families maps the names in config.json's architectures.
@@ -46,7 +50,7 @@ func families() map[string]family {
 		"Qwen3VLTextModel":            {arch: "qwen3vl", names: llama.names, shape: (*shapeReader).qwen3vl},
 		"GemmaForCausalLM":            {arch: "gemma", names: llama.names, shape: (*shapeReader).gemma, tied: true, plus: true},
 		"Gemma2ForCausalLM":           {arch: "gemma2", names: llamaNames(post), shape: (*shapeReader).gemma2, tied: true, plus: true},
-		"Gemma3ForCausalLM":           {arch: "gemma3", names: llamaNames(post), shape: (*shapeReader).gemma3, tied: true, plus: true},
+		"Gemma3ForCausalLM":           {arch: "gemma3", names: llamaNames(post), shape: (*shapeReader).gemma3, tied: true, plus: true, local: true},
 		"Phi3ForCausalLM":             {arch: "phi3", names: llamaNames(map[string]string{"ffn_up": "mlp.gate_up_proj"}), shape: (*shapeReader).phi3},
 		"SmolLM3ForCausalLM":          {arch: "smollm3", names: llama.names, shape: (*shapeReader).smollm3, tied: true},
 		"Olmo2ForCausalLM":            {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo2},
@@ -75,10 +79,10 @@ func families() map[string]family {
 		"Mamba2ForCausalLM":           {arch: "mamba2", names: mamba2Names(), shape: (*shapeReader).mamba2},
 		"GraniteMoeHybridForCausalLM": {arch: "granitehybrid", names: graniteHybridNames(), shape: (*shapeReader).granitehybrid},
 		"SeedOssForCausalLM":          {arch: "seed_oss", names: seed, shape: (*shapeReader).seedOss},
-		"Olmo3ForCausalLM":            {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo3},
+		"Olmo3ForCausalLM":            {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo3, base: 5e5, local: true},
 		"MinistralForCausalLM":        {arch: "llama", names: llama.names, shape: (*shapeReader).mistral},
 		"CwmForCausalLM":              {arch: "llama", names: llama.names, shape: (*shapeReader).mistral},
-		"HeliumForCausalLM":           {arch: "llama", names: llama.names, shape: (*shapeReader).llama, pairs: true},
+		"HeliumForCausalLM":           {arch: "llama", names: llama.names, shape: (*shapeReader).llama, pairs: true, base: 1e5},
 		"ArceeForCausalLM":            {arch: "arcee", names: llama.names, shape: (*shapeReader).arcee},
 		"NemotronForCausalLM":         {arch: "nemotron", names: llama.names, shape: (*shapeReader).nemotron, plus: true},
 		"GlmForCausalLM":              {arch: "chatglm", names: llamaNames(map[string]string{"ffn_up": "mlp.gate_up_proj"}), shape: (*shapeReader).llama},
@@ -87,8 +91,8 @@ func families() map[string]family {
 		"HunYuanMoEV1ForCausalLM":     {arch: "hunyuan-moe", names: hunyuanNames(moe), shape: (*shapeReader).hunyuanMoe},
 		"Glm4MoeForCausalLM":          {arch: "glm4moe", names: glm4MoeNames(moe), shape: (*shapeReader).glm4moe, further: true},
 		"Dots1ForCausalLM":            {arch: "dots1", names: deepseekNames(moe), shape: (*shapeReader).dots1},
-		"Ernie4_5_MoeForCausalLM":     {arch: "ernie4_5-moe", names: ernieMoeNames(moe), shape: (*shapeReader).ernieMoe, tied: true, further: true},
-		"MiniMaxM2ForCausalLM":        {arch: "minimax-m2", names: minimaxNames(mixtral), shape: (*shapeReader).minimax, further: true},
+		"Ernie4_5_MoeForCausalLM":     {arch: "ernie4_5-moe", names: ernieMoeNames(moe), shape: (*shapeReader).ernieMoe, tied: true, further: true, base: 5e5},
+		"MiniMaxM2ForCausalLM":        {arch: "minimax-m2", names: minimaxNames(mixtral), shape: (*shapeReader).minimax, further: true, base: 5e6},
 		"GraniteMoeSharedForCausalLM": {arch: "granitemoe", names: graniteSharedNames(), shape: (*shapeReader).graniteShared},
 		"DeepseekForCausalLM":         {arch: "deepseek", names: deepseekNames(moe), shape: (*shapeReader).deepseek1},
 		"GPT2LMHeadModel":             {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},

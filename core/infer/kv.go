@@ -14,6 +14,7 @@
 // same way, which preserves their products. Attention reads float32 through
 // [kvCache.Keys] and [kvCache.Values], or float16 through [kvCache.KeysF16] and
 // [kvCache.ValuesF16] if that is faster.
+
 package infer
 
 import (

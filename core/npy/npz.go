@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // maxEntries bounds the number of arrays of an archive.
@@ -47,6 +49,20 @@ func ReadArchive(r io.ReaderAt, size, limit int64) (map[string]*Array, error) {
 		limit -= int64(len(data))
 	}
 	return out, nil
+}
+
+// OpenArchive reads the arrays of the .npz file at path, as [ReadArchive] does.
+func OpenArchive(path string, limit int64) (arrays map[string]*Array, err error) {
+	f, err := fsx.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return ReadArchive(f, info.Size(), limit)
 }
 
 // unpack returns the content of an entry, at most the size in its header.

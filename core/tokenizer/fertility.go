@@ -4,6 +4,7 @@
 // counts. Languages without spaces, such as Chinese and Japanese, are counted
 // by characters, and their figures per word cannot be compared with others;
 // token counts of parallel texts can ([CompareFertility]).
+
 package tokenizer
 
 import (

@@ -5,6 +5,7 @@
 // in use is implemented as a scanner that reads the text once.
 // [findPretokenizer] looks one up by its GGUF name; [pretokenizer.Split]
 // applies it.
+
 package tokenizer
 
 import "sync"

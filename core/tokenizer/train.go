@@ -7,6 +7,7 @@
 // cost what it changes, and a heap finds the next one. The result is exact:
 // every merge is the most frequent pair at that time, with ties broken by the
 // smallest ids. The same text gives the same vocabulary.
+
 package tokenizer
 
 import (

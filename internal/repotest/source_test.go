@@ -107,6 +107,9 @@ func TestSource(t *testing.T) {
 		for _, d := range f.Decls {
 			checkDecl(t, fset, rel, d, test)
 		}
+		if doc := f.Doc.Text(); doc != "" && f.Name.Name != "main" && !strings.HasPrefix(doc, "Package "+f.Name.Name+" ") {
+			t.Errorf("%s: comment before the package clause: got %.30q, want one that begins with Package %s", rel, doc, f.Name.Name)
+		}
 		for _, group := range f.Comments {
 			if strings.Contains(group.Text(), "TO"+"DO") || strings.Contains(group.Text(), "FIX"+"ME") {
 				t.Errorf("%s:%d: put it into ROADMAP.md", rel, fset.Position(group.Pos()).Line)

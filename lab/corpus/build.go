@@ -7,7 +7,7 @@
 // threads. Documents wait in a compressed file until duplicates are known.
 //
 // Memory does not grow with the data: blocks of 1 MiB (a row of at most 16 MiB)
-// for each worker, 64 MiB of hashes, buffers of [minhash.Sorter], and 32 bytes
+// for each worker, 64 MiB of hashes, buffers of [Sorter], and 32 bytes
 // for each document that is a candidate for similarity. On disk, a document
 // takes its compressed text, 24 bytes for its hash and, if similar ones are
 // dropped, 400 for its keys.

@@ -4,6 +4,7 @@
 // [ExportCroissant] describes a data set of mm data build; [ImportCroissant] converts a
 // description of local files to a manifest. Features that a manifest lacks are
 // refused by name.
+
 package corpus
 
 import (

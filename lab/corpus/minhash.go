@@ -8,6 +8,7 @@
 //
 // A [Sorter] sorts keys in files. The memory is that of the sorter and 32 bytes
 // for each candidate.
+
 package corpus
 
 import (

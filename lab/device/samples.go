@@ -3,6 +3,7 @@
 // [ReadSamples] accepts arrays, numbers, raw elements and, with a module's manifest, images and
 // audio files, which are preprocessed as for the engines of this machine
 // (runtimes/modality). [SampleReference] computes on the processor what the device computes.
+
 package device
 
 import (
@@ -228,16 +229,7 @@ func fitted(t htp.Tensor, v []float64) ([]float32, error) {
 
 // archive reads an .npz file with an array per input.
 func (r reader) archive(path string) (sets [][][]float32, err error) {
-	f, err := fsx.OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	all, err := npy.ReadArchive(f, info.Size(), maxBytes)
+	all, err := npy.OpenArchive(path, maxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@
 //
 // An unseen version is absent, with one rule that held in every release
 // checked: the HTP's API is 5.n in SDK 2.n.
+
 package htp
 
 import (

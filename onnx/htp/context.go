@@ -13,6 +13,7 @@
 // compared with what Qualcomm's libQnnSystem reports for the same files. An
 // unknown metadata schema is not an error: the header still holds the size, and
 // Unread holds the reason for the missing fields.
+
 package htp
 
 import (

@@ -2,6 +2,7 @@
 // model for any chip, its weights, and JSON notes about the converter. Some
 // also carry context binaries, compiled for one chip. Weights are not read.
 // Entries are stored, not compressed, and have no checksum.
+
 package htp
 
 import (

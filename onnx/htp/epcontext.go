@@ -3,6 +3,7 @@
 // nodes. [Node.Compare] compares a node with its context: ONNX Runtime maps
 // inputs and outputs by position and computes wrong results if names are
 // swapped.
+
 package htp
 
 import (

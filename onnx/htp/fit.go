@@ -7,6 +7,7 @@
 // fits, does not fit, is unknown or not checked: a missing value does not count
 // as a fit.
 // Nothing is run: emulation takes any context and would prove nothing.
+
 package htp
 
 import (

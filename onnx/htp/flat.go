@@ -5,6 +5,7 @@
 // then on, and a budget bounds the expansion of a small file: a million entries
 // of a vector may name one table. The bytes are read in pages on demand, so
 // gigabytes of weights do not cost memory.
+
 package htp
 
 import (

@@ -2,8 +2,8 @@
 // types, backends and architectures of the HTP, the NPU of a Snapdragon. It
 // does not need Qualcomm's SDK.
 //
-// Package blob reads the files, package fit holds tables of chips and releases
-// and checks whether a context fits a target.
+// [ReadContext], [ReadLiteRT], [ReadDLC] and [ReadEPContext] read the files.
+// [Check] compares a context with a target by tables of chips and releases.
 package htp
 
 import (

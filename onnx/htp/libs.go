@@ -1,5 +1,6 @@
 // QNN's libraries in a folder, of an SDK or of a phone, are inspected without
 // loading any: presence, architectures of the HTP, and build.
+
 package htp
 
 import (

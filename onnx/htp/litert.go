@@ -5,6 +5,7 @@
 // options, a FlexBuffer; several may name the same one. [ReadLiteRT] walks
 // subgraphs and operators a page at a time and returns the dispatches, the
 // operators left for the processor and the stamp of the target chip.
+
 package htp
 
 import (

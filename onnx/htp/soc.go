@@ -5,6 +5,7 @@
 //
 // The number is QNN's soc_model, which context binaries carry. The soc_id of
 // Linux is a different number.
+
 package htp
 
 import (

@@ -6,6 +6,7 @@
 // Values missing in the header have the usual defaults: ITU-R BT.601 colors,
 // and studio range (luma 16 to 235) unless XCOLORRANGE=FULL. One color sample
 // applies to all the pixels that share it.
+
 package codec
 
 import (

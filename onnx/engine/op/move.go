@@ -1,6 +1,7 @@
 // Some operators of ONNX move elements without
 // computing: shapes, transpositions, slices, concatenation, gathering and
 // scattering, constants.
+
 package op
 
 import (

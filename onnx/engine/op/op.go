@@ -2,8 +2,8 @@
 // runs.
 //
 // [Find] returns the kernel of an operator, or an error that names an
-// unsupported one. The packages arith, product, image, layers and move each
-// return a table of their operators; this package merges the tables.
+// unsupported one. The packages arith, product, image and layers each return a
+// table of their operators; this package merges them with those that move elements.
 //
 // The definitions are those of docs/Operators.md of ONNX 1.22.
 package op
