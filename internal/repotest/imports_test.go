@@ -51,7 +51,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/sys":                       {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/panel", "tools/libllama/bench", "cmd/mm-native", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "runtimes/worker", "registry", "skills/sandbox/process", "skills/sandbox/wasm", "skills/skilltest"},
 	"golang.org/x/term":                      {"cmd/mm"},
 	"github.com/rivo/uniseg":                 {"core/tokenizer"},
-	"golang.org/x/text":                      {"core/tokenizer", "registry/artifact", "internal/diag", "runtimes/speech"},
+	"golang.org/x/text":                      {"core/tokenizer", "core/chat/jinja", "registry/artifact", "internal/diag", "runtimes/speech"},
 	"gonum.org/v1/gonum":                     {"train/dataset/sound", "core/preprocess", "lab/study"},
 	"google.golang.org/protobuf":             {"assemble/export/coreml", "core/tokenizer", "lab/track", "registry/sigstore"},
 	"gopkg.in/yaml.v3":                       {"schemas"},

@@ -10,6 +10,10 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
 )
 
 // filter maps a value: value | name(arguments).
@@ -98,18 +102,20 @@ var wordPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // or an opening bracket.
 func titleWords(s string) string {
 	var b strings.Builder
-	inside := false
-	for _, c := range s {
-		switch {
-		case isSpace(c) || strings.ContainsRune("-({[<", c):
-			inside = false
-		case inside:
-			c = unicode.ToLower(c)
-		default:
-			c, inside = unicode.ToUpper(c), true
-		}
-		b.WriteRune(c)
+	word := func(w string) {
+		_, n := utf8.DecodeRuneInString(w)
+		b.WriteString(upper(w[:n]))
+		b.WriteString(lower(w[n:]))
 	}
+	start := 0
+	for i, c := range s {
+		if isSpace(c) || strings.ContainsRune("-({[<", c) {
+			word(s[start:i])
+			b.WriteRune(c)
+			start = i + utf8.RuneLen(c)
+		}
+	}
+	word(s[start:])
 	return b.String()
 }
 
@@ -123,15 +129,16 @@ func (r *run) onText(v value, f func(string) string) (value, error) {
 }
 
 // upper is Python's str.upper, which maps some characters to several.
-func upper(s string) string {
-	return strings.NewReplacer("ß", "SS", "ﬁ", "FI", "ﬂ", "FL", "ﬀ", "FF", "ŉ", "ʼN").Replace(strings.ToUpper(s))
-}
+func upper(s string) string { return cases.Upper(language.Und).String(s) }
+
+// lower is Python's str.lower, which looks at what surrounds a sigma.
+func lower(s string) string { return cases.Lower(language.Und).String(s) }
 
 // casing returns Python's method of that name.
 func casing(name string) func(string) string {
 	switch name {
 	case "lower":
-		return strings.ToLower
+		return lower
 	case "upper":
 		return upper
 	case "title":
@@ -154,7 +161,7 @@ func casing(name string) func(string) string {
 		for i, c := range s {
 			if i == 0 {
 				n := len(string(c))
-				return string(unicode.ToTitle(c)) + strings.ToLower(s[min(n, len(s)):])
+				return string(unicode.ToTitle(c)) + lower(s[min(n, len(s)):])
 			}
 		}
 		return s
@@ -234,6 +241,12 @@ func toNumber(v value, args callArgs, integer bool) (value, error) {
 		}
 	}
 	i, f, isInt, ok := number(v)
+	if n, big := v.(bigInt); big {
+		if integer {
+			return n, nil
+		}
+		return strconv.ParseFloat(string(n), 64)
+	}
 	if s, text := v.(string); text {
 		s = strings.TrimSpace(s)
 		base, err := args.int(1, "base", 10)

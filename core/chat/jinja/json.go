@@ -69,6 +69,8 @@ func (r *run) json(b *strings.Builder, v value, f jsonForm, depth int) error {
 		b.WriteString(strconv.FormatBool(v))
 	case int64:
 		b.WriteString(strconv.FormatInt(v, 10))
+	case bigInt:
+		b.WriteString(string(v))
 	case float64:
 		switch {
 		case math.IsNaN(v):

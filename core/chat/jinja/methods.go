@@ -163,15 +163,25 @@ func splitSpace(s string, n int64, fromRight bool) []string {
 	return parts
 }
 
+// lineBreaks are the characters that end a line for Python's str.splitlines.
+const lineBreaks = "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029"
+
 func (r *run) lines(s string, args callArgs) (value, error) {
 	keep, _ := args.arg(0, "keepends")
-	s = strings.ReplaceAll(s, "\r\n", "\n")
 	var out []value
-	for line := range strings.Lines(strings.ReplaceAll(s, "\r", "\n")) {
-		if !truth(keep) {
-			line = strings.TrimSuffix(line, "\n")
+	for s != "" {
+		end, rest := len(s), ""
+		if i := strings.IndexAny(s, lineBreaks); i >= 0 {
+			_, n := utf8.DecodeRuneInString(s[i:])
+			if strings.HasPrefix(s[i:], "\r\n") {
+				n = 2
+			}
+			if end, rest = i, s[i+n:]; truth(keep) {
+				end += n
+			}
 		}
-		out = append(out, line)
+		out = append(out, s[:end])
+		s = rest
 		if err := r.step(1); err != nil {
 			return nil, err
 		}

@@ -70,11 +70,13 @@ func is(name string, v value) (bool, error) {
 	case "false":
 		return isBool && !b, nil
 	case "integer":
-		return isInt && isNumber && !isBool, nil
+		_, big := v.(bigInt)
+		return big || isInt && isNumber && !isBool, nil
 	case "float":
 		return isNumber && !isInt, nil
 	case "number":
-		return isNumber, nil
+		_, big := v.(bigInt)
+		return big || isNumber, nil
 	case "odd", "even":
 		if !isNumber || !isInt {
 			return false, fmt.Errorf("%s is not an integer", kindOf(v))

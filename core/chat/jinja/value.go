@@ -12,12 +12,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // value is the value of an expression: nil (None), undefined, bool, int64,
-// float64, string, markup, *list, *dict, *namespace, *loop or *function.
+// bigInt, float64, string, markup, *list, *dict, *namespace, *loop or *function.
 type value any
+
+// bigInt is the decimal text of an integer outside of int64, which is printed as it is. Arithmetic
+// on it is an error.
+type bigInt string
 
 // undefined is a name or a key without a value. It renders as "", and its
 // attributes are an error.
@@ -58,7 +63,7 @@ func newDict(pairs ...value) *dict {
 // Lists and dicts are not hashable.
 func key(v value) (value, bool) {
 	switch v := plain(v).(type) {
-	case nil, string, int64:
+	case nil, string, int64, bigInt:
 		return v, true
 	case bool:
 		if v {
@@ -178,6 +183,9 @@ func readJSON(dec *json.Decoder, depth int) (value, error) {
 		if i, err := strconv.ParseInt(tok.String(), 10, 64); err == nil {
 			return i, nil
 		}
+		if !strings.ContainsAny(tok.String(), ".eE") {
+			return bigInt(tok), nil
+		}
 		return tok.Float64()
 	case string:
 		return tok, nil
@@ -271,7 +279,7 @@ func kindOf(v value) string {
 		return "Undefined"
 	case bool:
 		return "bool"
-	case int64:
+	case int64, bigInt:
 		return "int"
 	case float64:
 		return "float"
@@ -354,6 +362,8 @@ func (r *run) equal(a, b value, depth int) (bool, error) {
 	case undefined:
 		_, ok := b.(undefined)
 		return ok, nil
+	case bigInt:
+		return a == b, nil
 	case string:
 		s, ok := b.(string)
 		return ok && a == s, r.step(len(a) / 64)
@@ -464,6 +474,8 @@ func (r *run) repr(b *strings.Builder, v value, depth int) error {
 		b.WriteString(map[bool]string{true: "True", false: "False"}[v])
 	case int64:
 		b.WriteString(strconv.FormatInt(v, 10))
+	case bigInt:
+		b.WriteString(string(v))
 	case float64:
 		b.WriteString(floatText(v))
 	case string:
@@ -554,12 +566,16 @@ func writeQuoted(b *strings.Builder, s string) {
 			b.WriteString(`\r`)
 		case c == '\t':
 			b.WriteString(`\t`)
-		case c < ' ' || c == 0x7f:
-			fmt.Fprintf(b, `\x%02x`, c)
 		case c == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
 			fmt.Fprintf(b, `\x%02x`, s[i])
-		default:
+		case unicode.IsPrint(c):
 			b.WriteRune(c)
+		case c < 0x100:
+			fmt.Fprintf(b, `\x%02x`, c)
+		case c < 0x10000:
+			fmt.Fprintf(b, `\u%04x`, c)
+		default:
+			fmt.Fprintf(b, `\U%08x`, c)
 		}
 	}
 	b.WriteByte(q)

@@ -7,7 +7,7 @@ import jinja2
 from reference import env
 
 MESSAGES = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " Hi <b>\n"}, {"role": "assistant", "content": "Ho", "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": [2, None]}}}]}], "tools": None, "add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>"}
-DATA = {"n": 7, "z": 0, "f": 2.5, "neg": -3, "t": True, "no": False, "nil": None, "s": "Hello World", "e": "", "u": "Grüße, 世界 😀", "w": "  pad\t", "csv": "a,b,,c", "ml": "one\ntwo\n\nthree", "l": [3, 1, 2], "ls": ["b", "A", "c", "a"], "le": [], "lm": [1, "x", None, True, 2.0, [4], {"k": 1}], "d": {"b": 1, "a": 2, "C": 0}, "de": {}, "nest": {"x": {"y": [10, {"z": "deep"}]}}, "rows": [{"n": "x", "v": 2, "g": {"h": 1}}, {"n": "y", "v": 1, "g": {"h": 2}}, {"n": "x", "v": 3, "g": {"h": 0}}], "html": "<a href='x'>\"&</a>"}
+DATA = {"n": 7, "z": 0, "f": 2.5, "neg": -3, "t": True, "no": False, "nil": None, "s": "Hello World", "e": "", "u": "Grüße, 世界 😀", "w": "  pad\t", "csv": "a,b,,c", "ml": "one\ntwo\n\nthree", "l": [3, 1, 2], "ls": ["b", "A", "c", "a"], "le": [], "lm": [1, "x", None, True, 2.0, [4], {"k": 1}], "d": {"b": 1, "a": 2, "C": 0}, "de": {}, "big": [9223372036854775807, 9223372036854775808, -12345678901234567890], "chars": "a\x00b\x85c\u2028d\x1ce\u200bf\xad\ue000\U0001f600\U000e0001\u0378", "nest": {"x": {"y": [10, {"z": "deep"}]}}, "rows": [{"n": "x", "v": 2, "g": {"h": 1}}, {"n": "y", "v": 1, "g": {"h": 2}}, {"n": "x", "v": 3, "g": {"h": 0}}], "html": "<a href='x'>\"&</a>"}
 
 # White space control.
 SPACE = r"""
@@ -171,7 +171,7 @@ s.lower()  ;;  s.upper()  ;;  "they're bill's".title()  ;;  'hELLO wORLD'.capita
 s.startswith('He')  ;;  s.startswith('x')  ;;  s.startswith(('x', 'H'))  ;;  s.endswith('ld')  ;;  s.endswith(('a', 'b'))  ;;  s.startswith('')  ;;  s.startswith('W', 6)  ;;  e.startswith('a')
 s.removeprefix('Hello ')  ;;  s.removeprefix('x')  ;;  s.removesuffix('World')  ;;  s.removesuffix('')
 csv.split(',')  ;;  csv.split(',', 1)  ;;  csv.split(',', maxsplit=2)  ;;  csv.split(sep=',')  ;;  ' a  b c '.split()  ;;  ' a  b c '.split(none, 1)  ;;  e.split()  ;;  e.split(',')  ;;  csv.split('x')  ;;  'a--b'.split('--')  ;;  csv.rsplit(',', 1)  ;;  csv.rsplit(',')  ;;  ' a b c '.rsplit(none, 1)  ;;  csv.split(',')[-1]  ;;  csv.split(',', 0)
-ml.splitlines()  ;;  ml.splitlines(true)  ;;  'a\r\nb\rc'.splitlines()  ;;  e.splitlines()  ;;  'a\n'.splitlines()
+chars.splitlines()  ;;  chars.splitlines(true)  ;;  'a\r\nb\x0bc\x0cd\n\re'.splitlines(true)  ;;  [chars]  ;;  {chars: chars}  ;;  chars  ;;  chars|tojson  ;;  'ß-ŉa ΑΣ'|title  ;;  'ΑΣ ΑΣ. İ'.lower()  ;;  'ΑΣ'|lower  ;;  'ŉ ﬃ ΐ'.upper()  ;;  big  ;;  big[1]  ;;  big|tojson  ;;  big[1] is integer  ;;  big[1] is number  ;;  big[1] is float  ;;  big[1] == big[1]  ;;  big[1] == 9.5  ;;  {big[1]: 2}[big[1]]  ;;  big[1]|int  ;;  big[1]|string ~ 'x'  ;;  big[2]|float  ;;  'y' if big[1] else 'n'  ;;  ml.splitlines()  ;;  ml.splitlines(true)  ;;  'a\r\nb\rc'.splitlines()  ;;  e.splitlines()  ;;  'a\n'.splitlines()
 s.replace('l', 'L')  ;;  s.replace('l', 'L', 1)  ;;  s.replace('', '.')  ;;  s.replace('o', '')  ;;  s.replace('z', 'y')
 ', '.join(ls)  ;;  ''.join(le)  ;;  '-'.join('abc')  ;;  '.'.join(d)
 s.find('o')  ;;  s.find('o', 5)  ;;  s.rfind('o')  ;;  s.find('zz')  ;;  s.index('W')  ;;  u.find('世')  ;;  s.count('l')  ;;  s.count('')  ;;  'aaa'.count('aa')  ;;  s.find('')  ;;  s.find('o', 0, 3)
