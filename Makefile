@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: stress web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports exports-run hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: stress web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve llama-server bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports exports-run hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
 
 all: check test
 
@@ -299,7 +299,12 @@ clients-typescript:
 bench-clients:
 	$(GO) run ./tools/latency -clients 1,4,16 -build $(MODEL) -target "" -text $(TEXT) $(FLAGS)
 
-# mm serve beside llama-server, alternating: make bench-serve LLAMA=llama-server
+# llama-server of the bundled source over the libraries of its package, in OUT/best and OUT/avx2:
+# make llama-server OUT=folder
+llama-server:
+	scripts/llama-server.sh .native $(OUT)
+
+# mm serve beside llama-server, alternating: make bench-serve LLAMA=OUT/best/llama-server
 # MODEL=model.gguf TEXT=text.txt
 bench-serve:
 	@scripts/bench-serve.sh $(LLAMA) $(MODEL) $(TEXT)

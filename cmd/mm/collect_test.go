@@ -7,11 +7,18 @@ import (
 	"time"
 )
 
-// Collections begin at leastHeap, again after one; a larger heap doubles.
+// Collections begin at leastHeap, again after one; a larger heap doubles, unless it holds weights.
 func TestDelayCollections(t *testing.T) {
-	for live, want := range map[uint64]int{0: 100, leastHeap/2 + 1: 100, leastHeap / 2: 100, leastHeap / 4: 300, 1 << 40: 100} {
-		if got := percentOf(live); got != want {
-			t.Errorf("percentOf(%d) = %d, want %d", live, got, want)
+	for _, c := range []struct {
+		live, scanned uint64
+		want          int
+	}{
+		{0, 0, 100}, {leastHeap/2 + 1, 0, 100}, {leastHeap / 2, 0, 100}, {leastHeap / 4, 0, 300},
+		{roomOfWeights, 0, 100}, {2 * roomOfWeights, 0, 50}, {8 * roomOfWeights, roomOfWeights, 50},
+		{8 * roomOfWeights, 2 * roomOfWeights, 100}, {1 << 40, 1 << 40, 100}, {1 << 40, 1 << 20, 6},
+	} {
+		if got := percentOf(c.live, c.scanned); got != c.want {
+			t.Errorf("percentOf(%d, %d) = %d, want %d", c.live, c.scanned, got, c.want)
 		}
 	}
 	t.Setenv("GOGC", "")
@@ -29,9 +36,9 @@ func TestDelayCollections(t *testing.T) {
 	}
 	for range 2 {
 		runtime.GC()
-		for n := 0; percent() != percentOf(liveHeap()); n++ { // the finalizer runs soon
+		for n := 0; percent() != percentOf(heap()); n++ { // the finalizer runs soon
 			if n == 500 {
-				t.Fatalf("%d percent after a collection with %d bytes in use, want %d", percent(), liveHeap(), percentOf(liveHeap()))
+				t.Fatalf("%d percent after a collection, want %d", percent(), percentOf(heap()))
 			}
 			time.Sleep(10 * time.Millisecond)
 		}

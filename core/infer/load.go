@@ -66,6 +66,7 @@ type Model struct {
 	farthest float64
 
 	// Guarded by mu.
+	embedded int // vectors read from the mapped file since its pages were dropped
 	kvLimit  int
 	holders  []*Session // that hold keys and values, by admission; if limited
 	admitted uint64     // sessions
@@ -234,9 +235,20 @@ func (m *Model) Embed(tokens []int32) ([]float32, error) {
 	return out, nil
 }
 
-// embed writes the input vector of a token.
+// embeddedVectors is the number of token vectors that are read before their pages are
+// dropped from memory. For each one the system maps 64 KiB of the file, which for
+// a large vocabulary would make most of the embedding resident in addition to its packed copy.
+const embeddedVectors = 256
+
+// embed writes the input vector of a token. The caller holds mu.
 func (m *Model) embed(dst []float32, token int32) {
 	m.embedding.row(dst, token)
+	if m.embedded++; m.embedded == embeddedVectors {
+		m.embedded = 0
+		if m.file != nil {
+			m.file.Release(m.embedding.data)
+		}
+	}
 	if m.embeddingScale != 1 {
 		tensor.Scale(dst, m.embeddingScale)
 	}
