@@ -22,7 +22,7 @@ data=$up/shared/data/onnx
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 export CGO_ENABLED=0
-${GO:-go} build -o "$bin" ./cmd/mm ./cmd/mm-native ./tools/ortbench ./tools/libllama/overhead
+${GO:-go} build -o "$bin" ./cmd/mm ./cmd/mm-native ./tools/ortbench ./tools/libllama/bench
 for engine in onnxruntime llamacpp; do
 	[ -d "$home/engines/$engine" ] || MM_HOME=$home "$bin/mm" runtime install $engine
 done
@@ -38,4 +38,4 @@ fi
 	"pp-det-320=$models/ocr/ch_PP-OCRv4_det_infer.onnx:x=1x3x320x320" \
 	"pp-rec-320=$models/ocr/ch_PP-OCRv4_rec_infer.onnx:x=1x3x48x320"
 echo
-"$bin/overhead" -home "$home" -native "$native"
+"$bin/bench" overhead -home "$home" -native "$native"

@@ -4,7 +4,7 @@
 # mm and by llama.cpp's library, without and with an importance matrix, and by
 # AWQ and GPTQ.
 #
-#   scripts/quality.sh [flags of tools/libllama/quality]
+#   scripts/quality.sh [flags of tools/libllama/bench quality]
 #
 # MM_NATIVE_DIR is the folder that scripts/fetch-native.sh filled; ../.native
 # when it is not set. The text is ../shared/data/tinystories; models are
@@ -18,4 +18,4 @@ if [ ! -d "$native/lib" ]; then
 	echo "no $native/lib: run scripts/fetch-native.sh $native, or set MM_NATIVE_DIR" >&2
 	exit 1
 fi
-exec go run ./tools/libllama/quality -native "$native" -dir .bench "$@"
+exec go run ./tools/libllama/bench quality -native "$native" -dir .bench "$@"

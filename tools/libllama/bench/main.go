@@ -38,6 +38,11 @@ import (
 )
 
 func main() {
+	others := map[string]func(*flag.FlagSet, []string){"overhead": overheadMain, "precision": precisionMain, "quality": qualityMain}
+	if len(os.Args) > 1 && others[os.Args[1]] != nil {
+		others[os.Args[1]](flag.NewFlagSet(os.Args[1], flag.ExitOnError), os.Args[2:])
+		return
+	}
 	var o options
 	flag.StringVar(&o.native, "native", os.Getenv("MM_NATIVE_DIR"), "folder that scripts/fetch-native.sh filled; empty measures mm alone")
 	flag.StringVar(&o.dir, "dir", ".bench", "folder for the models")

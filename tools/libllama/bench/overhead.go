@@ -1,14 +1,15 @@
-// Command overhead compares mm run --backend llamacpp with llama.cpp's library driven
+// The first argument overhead compares mm run --backend llamacpp with llama.cpp's library driven
 // directly, without a pipe, tokenizer or sampler: the same file, number of threads and
 // tokens in the context, alternately.
 //
-//	overhead -home HOME -native DIR [-mm FILE] [-threads 1,2] [-rounds 5]
+//	bench overhead -home HOME -native DIR [-mm FILE] [-threads 1,2] [-rounds 5]
 //
 // HOME is an MM_HOME with llamacpp installed by mm runtime install, DIR the folder of
 // scripts/fetch-native.sh. By default mm is in the folder of this program. SmolLM2 is
 // measured as fetched, and as Q8_0 and F32 files that the library makes from it. On a busy
 // machine the processor time per token is more reliable than tokens per second: it is that
 // of mm and mm-native, minus a run of one token.
+
 package main
 
 import (
@@ -26,15 +27,16 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-func main() {
-	var o options
+// overheadMain measures the cost of the child process.
+func overheadMain(flag *flag.FlagSet, args []string) {
+	var o overheadOptions
 	flag.StringVar(&o.home, "home", "", "home folder with llamacpp installed")
 	flag.StringVar(&o.native, "native", os.Getenv("MM_NATIVE_DIR"), "folder that scripts/fetch-native.sh filled")
 	flag.StringVar(&o.mm, "mm", "", "program mm; by default in the folder of this program")
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds")
 	flag.IntVar(&o.tokens, "tokens", 96, "tokens that are written")
-	flag.Parse()
+	flag.Parse(args)
 	for _, s := range strings.Split(*threads, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
@@ -42,25 +44,20 @@ func main() {
 		}
 		o.threads = append(o.threads, n)
 	}
-	if err := run(o); err != nil {
+	if err := runOverhead(o); err != nil {
 		fail(err)
 	}
 }
 
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, "overhead:", err)
-	os.Exit(1)
-}
-
-type options struct {
+type overheadOptions struct {
 	home, native, mm string
 	threads          []int
 	rounds, tokens   int
 }
 
-const prompt = "Once upon a time there was a small brown bear who lived at the edge of a large forest and liked to listen to the rain."
+const overheadPrompt = "Once upon a time there was a small brown bear who lived at the edge of a large forest and liked to listen to the rain."
 
-func run(o options) (err error) {
+func runOverhead(o overheadOptions) (err error) {
 	if o.mm == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -97,7 +94,7 @@ func run(o options) (err error) {
 			}
 		}
 		for _, threads := range o.threads {
-			if err := measure(o, alone, f.name, f.path, threads); err != nil {
+			if err := measureOverhead(o, alone, f.name, f.path, threads); err != nil {
 				return err
 			}
 		}
@@ -106,7 +103,7 @@ func run(o options) (err error) {
 }
 
 // measure runs the two alternately.
-func measure(o options, alone *libllama.Client, name, path string, threads int) error {
+func measureOverhead(o overheadOptions, alone *libllama.Client, name, path string, threads int) error {
 	const halfPrecision = 1 // GGML type of keys and values, as mm takes it
 	var ours, theirs, cpu, cpuAlone []float64
 	for range o.rounds {
@@ -151,8 +148,8 @@ type runStats struct {
 }
 
 // ask runs mm.
-func ask(o options, path string, threads, tokens int) (t runStats, err error) {
-	cmd := exec.Command(o.mm, "run", path, "--raw", "--backend", "llamacpp", "--threads", fmt.Sprint(threads), "--max-tokens", fmt.Sprint(tokens), "--json", "--prompt", prompt)
+func ask(o overheadOptions, path string, threads, tokens int) (t runStats, err error) {
+	cmd := exec.Command(o.mm, "run", path, "--raw", "--backend", "llamacpp", "--threads", fmt.Sprint(threads), "--max-tokens", fmt.Sprint(tokens), "--json", "--prompt", overheadPrompt)
 	cmd.Env = append(os.Environ(), "MM_HOME="+o.home)
 	out, err := cmd.Output()
 	if err != nil {

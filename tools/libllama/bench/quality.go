@@ -1,13 +1,14 @@
-// Command quality measures the cost of quantization methods: it writes a model by each
+// The first argument quality measures the cost of quantization methods: it writes a model by each
 // recipe, with mm and with llama.cpp's library, without and with an importance matrix, and
 // evaluates each file with mm on the same held-out text. It prints the file's size, the
 // perplexity, the loss over the float model's and the divergence from its probabilities in
 // nats per token, and mm's tokens per second of processor time.
 //
-//	quality -native DIR -text FILE [-model FILE.gguf] [-dir DIR] [-types Q4_0,Q4_K_M] [-ways mm,llama.cpp] [-windows 24] [-near 3]
+//	bench quality -native DIR -text FILE [-model FILE.gguf] [-dir DIR] [-types Q4_0,Q4_K_M] [-ways mm,llama.cpp] [-windows 24] [-near 3]
 //
 // The text consists of stories; the first ones are for evaluation, the last ones for
 // calibration.
+
 package main
 
 import (
@@ -34,7 +35,7 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-type options struct {
+type qualityOptions struct {
 	native, text, dir, model string
 	types, ways              []string
 	limit, threads           int
@@ -47,8 +48,9 @@ var ways = []string{"llama.cpp", "mm", "llama.cpp imatrix", "mm imatrix", "mm aw
 
 const separator = "<|endoftext|>"
 
-func main() {
-	var o options
+// qualityMain compares quantized files.
+func qualityMain(flag *flag.FlagSet, args []string) {
+	var o qualityOptions
 	flag.StringVar(&o.native, "native", os.Getenv("MM_NATIVE_DIR"), "folder that scripts/fetch-native.sh filled")
 	flag.StringVar(&o.text, "text", "../shared/data/tinystories/tinystories_sample.txt", "text of stories separated by <|endoftext|>")
 	flag.StringVar(&o.dir, "dir", ".bench", "folder for the models")
@@ -61,9 +63,9 @@ func main() {
 	flag.IntVar(&o.threads, "threads", 1, "threads")
 	flag.IntVar(&o.decoded, "decode", 32, "tokens that are written one by one; 0: none")
 	flag.IntVar(&o.near, "near", 0, "number of models near the model to quantize instead: each weight moved at random within its step")
-	flag.Parse()
+	flag.Parse(args)
 	o.types, o.ways = strings.Split(*types, ","), strings.Split(*which, ",")
-	if err := run(context.Background(), o); err != nil {
+	if err := runQuality(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "quality:", err)
 		os.Exit(1)
 	}
@@ -71,13 +73,13 @@ func main() {
 
 // bench is the state shared by the rows.
 type bench struct {
-	options
+	qualityOptions
 	other      *libllama.Client // nil until it is needed
 	full, text string           // float model, evaluation text
 	learnt     string           // calibration text
 	importance *calibrated.Imatrix
 	windows    []score.Window
-	known      [][]float32 // log probabilities of the float model, V a prediction
+	expected   [][]float32 // log probabilities of the float model, V a prediction
 	losses     [][]float64 // of the float model, by window
 	// rivals are llama.cpp's files of the present type, by method.
 	rivals map[string]result
@@ -86,8 +88,8 @@ type bench struct {
 	near map[string][][2]float64
 }
 
-func run(ctx context.Context, o options) (err error) {
-	b := &bench{options: o}
+func runQuality(ctx context.Context, o qualityOptions) (err error) {
+	b := &bench{qualityOptions: o}
 	defer func() {
 		if b.other != nil {
 			err = errors.Join(err, b.other.Close())
@@ -130,12 +132,12 @@ func (b *bench) table(ctx context.Context, seed uint64) error {
 	if err := b.prepare(ctx, seed); err != nil {
 		return err
 	}
-	b.known = nil
+	b.expected = nil
 	r, err := b.measure(ctx, b.full)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s, %d predictions, %d threads, %s\n", filepath.Base(b.full), len(b.known), b.threads, cpu.Use())
+	fmt.Printf("%s, %d predictions, %d threads, %s\n", filepath.Base(b.full), len(b.expected), b.threads, cpu.Use())
 	fmt.Println("| type | written by | MiB | perplexity | nats over F32 | KL | nats over llama.cpp | KL over llama.cpp | tok/s | seconds to write |\n|---|---|---|---|---|---|---|---|---|---|")
 	fmt.Printf("| F32 | | %s | %.4f | | | | | %.0f | |\n", mebibytes(b.full), math.Exp(r.loss()), r.rate)
 	for _, name := range b.types {
@@ -155,7 +157,7 @@ func (b *bench) table(ctx context.Context, seed uint64) error {
 
 // prepare writes the float model and computes the calibration data.
 func (b *bench) prepare(ctx context.Context, seed uint64) error {
-	text, err := os.ReadFile(b.options.text)
+	text, err := os.ReadFile(b.qualityOptions.text)
 	if err != nil {
 		return err
 	}
@@ -189,7 +191,7 @@ func (b *bench) prepare(ctx context.Context, seed uint64) error {
 			return err
 		}
 	}
-	m, tok, err := load(b.full, b.threads)
+	m, tok, err := loadModel(b.full, b.threads)
 	if err != nil {
 		return err
 	}
@@ -200,7 +202,7 @@ func (b *bench) prepare(ctx context.Context, seed uint64) error {
 		return nil
 	}
 	cpu := libllama.CPUTime()
-	b.importance, err = calibrate.Importance(ctx, m, tok, b.learnt, calibrate.Options{Window: b.size, Separator: separator, Name: filepath.Base(b.options.text)})
+	b.importance, err = calibrate.Importance(ctx, m, tok, b.learnt, calibrate.Options{Window: b.size, Separator: separator, Name: filepath.Base(b.qualityOptions.text)})
 	fmt.Printf("importance matrix of %d stories: %.1f s\n", b.calibrate, (libllama.CPUTime() - cpu).Seconds())
 	return err
 }
@@ -264,17 +266,17 @@ func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string, seed u
 	if err != nil {
 		return err
 	}
-	over, beside := "", ""
+	over, divergent := "", ""
 	if who != "mm" {
 		b.rivals[how] = m
 	} else if r, ok := b.rival(how); ok {
-		over, beside = paired(m.losses, r.losses, 4), paired(m.divergences, r.divergences, 5)
+		over, divergent = paired(m.losses, r.losses, 4), paired(m.divergences, r.divergences, 5)
 		if key := recipe.Name + " " + way; seed > 0 {
 			b.near[key] = append(b.near[key], [2]float64{m.loss() - r.loss(), mean(m.divergences) - mean(r.divergences)})
 		}
 	}
 	fmt.Printf("| %s | %s | %s | %.4f | %s | %.5f | %s | %s | %.0f | %.0f |\n", recipe.Name, way, mebibytes(path),
-		math.Exp(m.loss()), paired(m.losses, b.losses, 4), mean(m.divergences), over, beside, m.rate, took.Seconds())
+		math.Exp(m.loss()), paired(m.losses, b.losses, 4), mean(m.divergences), over, divergent, m.rate, took.Seconds())
 	return nil
 }
 
@@ -290,7 +292,7 @@ func (b *bench) rival(how string) (result, bool) {
 
 // hessians evaluates the float model on the calibration text.
 func (b *bench) hessians(recipe quant.Recipe) (*calibrate.Hessians, func() error, error) {
-	m, tok, err := load(b.full, b.threads)
+	m, tok, err := loadModel(b.full, b.threads)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -350,7 +352,7 @@ func paired(a, b [][]float64, digits int) string {
 
 // measure evaluates a file with mm. The first file is the reference for the others.
 func (b *bench) measure(ctx context.Context, path string) (r result, err error) {
-	m, _, err := load(path, b.threads)
+	m, _, err := loadModel(path, b.threads)
 	if err != nil {
 		return r, err
 	}
@@ -359,7 +361,7 @@ func (b *bench) measure(ctx context.Context, path string) (r result, err error) 
 	if err != nil {
 		return r, err
 	}
-	first, n := b.known == nil, 0
+	first, n := b.expected == nil, 0
 	for _, w := range b.windows {
 		s.Truncate(0)
 		var losses, divergences []float64
@@ -372,9 +374,9 @@ func (b *bench) measure(ctx context.Context, path string) (r result, err error) 
 			logSoftmax(p)
 			losses = append(losses, -float64(p[next]))
 			if first {
-				b.known = append(b.known, p)
+				b.expected = append(b.expected, p)
 			} else {
-				divergences = append(divergences, divergence(b.known[n], p))
+				divergences = append(divergences, divergence(b.expected[n], p))
 			}
 			n++
 		})
@@ -424,7 +426,7 @@ func divergence(p, q []float32) (sum float64) {
 	return sum
 }
 
-func load(path string, threads int) (*infer.Model, *tokenizer.Tokenizer, error) {
+func loadModel(path string, threads int) (*infer.Model, *tokenizer.Tokenizer, error) {
 	m, err := infer.Load(path, infer.Options{Threads: threads})
 	if err != nil {
 		return nil, nil, err

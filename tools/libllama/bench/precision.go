@@ -1,12 +1,13 @@
-// Command precision measures the cost of weight types: it writes a model in each type, by
+// The first argument precision measures the cost of weight types: it writes a model in each type, by
 // mm or by llama.cpp's library, and evaluates it with both engines on the same tokens of a
 // text. It prints the file's size, both perplexities, their ratio, and the tokens per
 // second of each engine.
 //
-//	precision -native DIR -text FILE [-dir DIR] [-types Q8_0,Q4_K_M] [-windows 24] [-threads 1]
+//	bench precision -native DIR -text FILE [-dir DIR] [-types Q8_0,Q4_K_M] [-windows 24] [-threads 1]
 //
 // The model is that of scripts/fetch-native.sh, published as Q4_1: F32 holds the same
 // numbers, and the other files are made from that.
+
 package main
 
 import (
@@ -29,15 +30,16 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-type options struct {
+type precisionOptions struct {
 	native, text, dir string
 	types             []string
 	windows, threads  int
 	decode            int
 }
 
-func main() {
-	var o options
+// precisionMain compares the types of weights.
+func precisionMain(flag *flag.FlagSet, args []string) {
+	var o precisionOptions
 	flag.StringVar(&o.native, "native", os.Getenv("MM_NATIVE_DIR"), "folder that scripts/fetch-native.sh filled")
 	flag.StringVar(&o.text, "text", "../shared/data/tinystories/tinystories_sample.txt", "text of stories separated by <|endoftext|>")
 	flag.StringVar(&o.dir, "dir", ".bench", "folder for the models")
@@ -45,11 +47,11 @@ func main() {
 	flag.IntVar(&o.windows, "windows", 24, "windows of up to 512 tokens")
 	flag.IntVar(&o.threads, "threads", 1, "threads")
 	flag.IntVar(&o.decode, "decode", 64, "tokens that are written one by one")
-	flag.Parse()
+	flag.Parse(args)
 	if *types != "" {
 		o.types = strings.Split(*types, ",")
 	}
-	if err := run(context.Background(), o); err != nil {
+	if err := runPrecision(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "precision:", err)
 		os.Exit(1)
 	}
@@ -81,7 +83,7 @@ func (r row) writer() string {
 	return "mm"
 }
 
-func run(ctx context.Context, o options) (err error) {
+func runPrecision(ctx context.Context, o precisionOptions) (err error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
@@ -151,7 +153,7 @@ func write(ctx context.Context, from, recipe, to string) error {
 }
 
 // compare evaluates a file with both engines.
-func compare(ctx context.Context, o options, other *libllama.Client, r row, path, text string) error {
+func compare(ctx context.Context, o precisionOptions, other *libllama.Client, r row, path, text string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -198,7 +200,7 @@ func compare(ctx context.Context, o options, other *libllama.Client, r row, path
 
 // rates returns the tokens per second of processor time of the engines, each the best of
 // three turns.
-func rates(ctx context.Context, o options, m *infer.Model, other *libllama.Client) (ours, theirs float64, err error) {
+func rates(ctx context.Context, o precisionOptions, m *infer.Model, other *libllama.Client) (ours, theirs float64, err error) {
 	s, err := m.NewSession(infer.SessionOptions{Context: o.decode})
 	if err != nil {
 		return 0, 0, err
