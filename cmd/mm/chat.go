@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,15 +11,14 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -79,7 +76,7 @@ func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, o
 
 // hold chats with a model, which it names on a terminal, and keeps the conversation if u names one.
 func (p *program) hold(ctx context.Context, w *workspace.Workspace, u use, talk *runner.Conversation, system, name, model string) error {
-	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: talk, keep: func() error { return nil }}
+	t := &chat{program: p, in: console.NewTurns(p.stdin, p.stderr), talk: talk, keep: func() error { return nil }}
 	if u.keep != "" {
 		k, err := p.keep(ctx, w, u.keep)
 		if err != nil {
@@ -94,7 +91,7 @@ func (p *program) hold(ctx context.Context, w *workspace.Workspace, u use, talk 
 	if system != "" {
 		talk.System(system)
 	}
-	if t.in.terminal != nil {
+	if t.in.Edited() {
 		p.say("%s; /help lists the commands, Ctrl-D ends", name)
 	}
 	return t.hold(ctx)
@@ -103,7 +100,7 @@ func (p *program) hold(ctx context.Context, w *workspace.Workspace, u use, talk 
 // chat is a conversation in a terminal.
 type chat struct {
 	*program
-	in   *turns
+	in   *console.Turns
 	talk *runner.Conversation
 	keep func() error // after each turn or command
 }
@@ -113,7 +110,7 @@ func (t *chat) hold(ctx context.Context) error {
 	// An interrupt ends the program's context. In a chat it only stops the answer.
 	ctx = context.WithoutCancel(ctx)
 	for {
-		text, err := t.in.turn()
+		text, err := t.in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -251,107 +248,4 @@ func (t *chat) load(file string) error {
 	}
 	t.say("loaded %d turns from %s", len(t.talk.Messages()), file)
 	return nil
-}
-
-// turns reads turns: with editing and history on a terminal, plain lines otherwise.
-type turns struct {
-	terminal *term.Terminal // nil: not a terminal
-	fd       int
-	plain    *bufio.Reader
-}
-
-func newTurns(in io.Reader, out io.Writer) *turns {
-	f, ok := in.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return &turns{plain: bufio.NewReader(in)}
-	}
-	screen := struct {
-		io.Reader
-		io.Writer
-	}{in, out}
-	return &turns{terminal: term.NewTerminal(screen, ""), fd: int(f.Fd())}
-}
-
-// The prompts on a terminal.
-const (
-	firstPrompt = "> "
-	morePrompt  = ". "
-)
-
-// quotes enclose a turn of several lines.
-const quotes = `"""`
-
-// turn reads the next turn and removes its markers.
-func (l *turns) turn() (string, error) {
-	line, err := l.line(firstPrompt)
-	if err != nil {
-		return "", err
-	}
-	var text strings.Builder
-	quoted := strings.HasPrefix(strings.TrimSpace(line), quotes)
-	if quoted {
-		line = strings.TrimPrefix(strings.TrimSpace(line), quotes)
-	}
-	for {
-		if text.Len()+len(line) > schemas.MaxBytes {
-			return "", fmt.Errorf("turn exceeds %d bytes", schemas.MaxBytes)
-		}
-		end, goesOn := strings.CutSuffix(line, `\`)
-		if quoted {
-			end, goesOn = strings.CutSuffix(strings.TrimRight(line, " \t"), quotes)
-			if goesOn = !goesOn; goesOn {
-				end = line
-			}
-		}
-		text.WriteString(end)
-		if !goesOn {
-			return strings.Trim(text.String(), "\n"), nil
-		}
-		text.WriteByte('\n')
-		if line, err = l.line(morePrompt); errors.Is(err, io.EOF) { // an unterminated turn counts
-			return strings.Trim(text.String(), "\n"), nil
-		} else if err != nil {
-			return "", err
-		}
-	}
-}
-
-// line reads a line without its terminator.
-func (l *turns) line(prompt string) (string, error) {
-	if l.terminal == nil {
-		return boundedLine(l.plain, schemas.MaxBytes)
-	}
-	state, err := term.MakeRaw(l.fd)
-	if err != nil {
-		return "", err
-	}
-	defer term.Restore(l.fd, state)
-	if width, height, err := term.GetSize(l.fd); err == nil && width > 0 {
-		l.terminal.SetSize(width, height)
-	}
-	l.terminal.SetPrompt(prompt)
-	line, err := l.terminal.ReadLine()
-	if errors.Is(err, term.ErrPasteIndicator) {
-		err = nil
-	}
-	return line, err
-}
-
-// boundedLine reads a line of at most limit bytes. The last line need not be
-// terminated.
-func boundedLine(r *bufio.Reader, limit int) (string, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if line = append(line, part...); len(line) > limit {
-			return "", fmt.Errorf("line exceeds %d bytes", limit)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case errors.Is(err, io.EOF) && len(line) == 0, err != nil && !errors.Is(err, io.EOF):
-			return "", err
-		}
-		return string(bytes.TrimRight(line, "\r\n")), nil
-	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"io"
 	"os"
 	"os/signal"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"mm-abi.org/mm/schemas"
 )
 
 // An interrupt stops the answer and not the conversation.
@@ -64,39 +61,6 @@ func TestChatInterrupt(t *testing.T) {
 type writer func(b []byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
-
-func TestTurns(t *testing.T) {
-	long := strings.Repeat("x", schemas.MaxBytes)
-	for in, want := range map[string][]string{
-		"a\nb\r\nc":                 {"a", "b", "c"},
-		"a\\\nb\\\n\nc":             {"a\nb", "c"},
-		"\"\"\"\na\n\nb\n\"\"\"\nc": {"a\n\nb", "c"},
-		"\"\"\"a\"\"\"\nc":          {"a", "c"},
-		"\"\"\"a\nb\"\"\"\n":        {"a\nb"},
-		"\"\"\"\nnever closed\n":    {"never closed"},
-		"a\\":                       {"a"},
-		"":                          nil,
-		long + "\n":                 {"!"},
-		strings.Repeat("x\\\n", schemas.MaxBytes) + "\n": {"!"},
-	} {
-		l := &turns{plain: bufio.NewReader(strings.NewReader(in))}
-		var got []string
-		for {
-			s, err := l.turn()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				got = append(got, "!")
-				break
-			}
-			got = append(got, s)
-		}
-		if strings.Join(got, "|") != strings.Join(want, "|") {
-			t.Errorf("%.40q is %.60q, want %q", in, got, want)
-		}
-	}
-}
 
 // A conversation that another process keeps is refused, and is free when that one has ended.
 func TestChatKeptTwice(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/builds/pipeline"
+	"mm-abi.org/mm/cmd/console"
 )
 
 func pipelineOptions(c *cli.Context) pipeline.Options {
@@ -26,7 +27,7 @@ func (p *program) ciInit(c *cli.Context) error {
 	if _, err := signerOptions(c); err != nil {
 		return err
 	}
-	if v := built().Version; opt.Version == "" && v != unreleased {
+	if v := built().Version; opt.Version == "" && v != console.Unreleased {
 		opt.Version = "v" + v
 	} else if opt.Version == "" {
 		return usageError{errors.New("--mm-version is required: this program is not a release")}

@@ -11,13 +11,15 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/cmd/console"
 )
 
 // Every command of commands.txt has an action or subcommands, and every action a command.
 func TestCommandsHaveActions(t *testing.T) {
 	p := &program{}
 	actions := p.actions()
-	eachCommand(p.commands(), "", func(name string, c *cli.Command) {
+	console.EachCommand(p.commands(), "", func(name string, c *cli.Command) {
 		if c.Action == nil && len(c.Subcommands) == 0 {
 			t.Errorf("mm %s has no action", name)
 		}
@@ -31,7 +33,7 @@ func TestCommandsHaveActions(t *testing.T) {
 // Every flag that the program reads is declared with the type that it is read as.
 func TestFlagsAreDeclared(t *testing.T) {
 	declared := map[string]bool{}
-	eachCommand((&program{}).commands(), "", func(_ string, c *cli.Command) {
+	console.EachCommand((&program{}).commands(), "", func(_ string, c *cli.Command) {
 		for _, f := range c.Flags {
 			kind := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", f), "*cli."), "Flag")
 			for _, name := range f.Names() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/remote"
@@ -77,13 +78,14 @@ func (p *program) exit(err error) int {
 		return list.Exit()
 	}
 	var usage usageError
+	var line *console.Error
 	var ref *remote.ReferenceError
 	var c coded
 	code := exitFailure
 	switch {
 	case errors.As(err, &c):
 		code = c.code
-	case errors.As(err, &usage), errors.As(err, &ref):
+	case errors.As(err, &usage), errors.As(err, &line), errors.As(err, &ref):
 		code = exitUsage
 	case errors.Is(err, context.Canceled):
 		err, code = errors.New("interrupted"), exitInterrupted

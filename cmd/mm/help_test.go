@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/cmd/console"
 )
 
 // Every command has an example, and every example a command and flags that
@@ -15,11 +17,10 @@ func TestExamples(t *testing.T) {
 	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
 	app := p.app()
 	grouped := map[string]bool{}
-	for _, g := range groups {
-		for _, name := range g.commands {
-			grouped[name] = true
-		}
+	for _, name := range console.Groups() {
+		grouped[name] = true
 	}
+	examples := manual().All()
 	seen := map[string]bool{}
 	var walk func(commands []*cli.Command, path string)
 	walk = func(commands []*cli.Command, path string) {
@@ -32,14 +33,14 @@ func TestExamples(t *testing.T) {
 			if path == "" && !grouped[c.Name] {
 				t.Errorf("mm %s is in no group of the help", c.Name)
 			}
-			if len(examples(name)) == 0 && len(c.Subcommands) == 0 {
+			if len(examples[name]) == 0 && len(c.Subcommands) == 0 {
 				t.Errorf("mm %s has no example", name)
 			}
 			walk(c.Subcommands, name)
 		}
 	}
 	walk(app.Commands, "")
-	for path, lines := range readExamples() {
+	for path, lines := range examples {
 		if !seen[path] {
 			t.Errorf("examples for mm %s, which does not exist", path)
 		}
@@ -66,7 +67,7 @@ func checkExample(t *testing.T, app *cli.App, line string) {
 		t.Errorf("%q: no such command", line)
 	}
 	for _, w := range words {
-		if name, ok := strings.CutPrefix(w, "--"); ok && name != "" && !slices.Contains(flagNames(flags), name) {
+		if name, ok := strings.CutPrefix(w, "--"); ok && name != "" && !slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }) {
 			t.Errorf("%q: no flag --%s", line, name)
 		}
 	}

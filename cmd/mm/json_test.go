@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/track/tracktest"
 	"mm-abi.org/mm/registry"
@@ -506,7 +507,7 @@ func TestJSON(t *testing.T) {
 
 // jsonCommands lists the commands that have --json.
 func jsonCommands(commands []*cli.Command) (names []string) {
-	eachCommand(commands, "", func(path string, c *cli.Command) {
+	console.EachCommand(commands, "", func(path string, c *cli.Command) {
 		if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "json") }) {
 			names = append(names, path)
 		}

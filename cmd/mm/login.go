@@ -20,7 +20,7 @@ func (p *program) login(c *cli.Context) error {
 	if opt.Password, err = p.secret(opt.User, c.Bool("password-stdin")); err != nil {
 		return err
 	}
-	client, err := remote.New(remote.Options{PlainHTTP: c.StringSlice("plain-http"), Progress: p.newTransfer("").event})
+	client, err := remote.New(remote.Options{PlainHTTP: c.StringSlice("plain-http"), Progress: p.newTransfer("").Event})
 	if err != nil {
 		return err
 	}

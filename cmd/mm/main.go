@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"mm-abi.org/mm/assemble/export/openvino"
 	"mm-abi.org/mm/assemble/export/tflite"
 	"mm-abi.org/mm/assemble/quantize"
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
@@ -47,11 +49,8 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// unreleased is the version of a program built outside a release.
-const unreleased = "0.1.0-dev"
-
 // version is the release, set by the linker.
-var version = unreleased
+var version = console.Unreleased
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == process.Command { // started by mm as a skill's process
@@ -73,10 +72,9 @@ func main() {
 // run runs the program without its process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &results{Writer: stdout}
-	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: localEngines(), revision: revision()}
-	app := p.app()
-	setHelp(app, args)
-	err := app.RunContext(ctx, permute(app, args))
+	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: localEngines(), revision: sync.OnceValues(built().Identify)}
+	app := p.app(args...)
+	err := app.RunContext(ctx, console.Permute(app, args))
 	if err == nil {
 		err = out.err
 	}
@@ -172,7 +170,7 @@ type program struct {
 	skillCloser    io.Closer              // closes their executors; nil: none yet
 }
 
-func (p *program) app() *cli.App {
+func (p *program) app(args ...string) *cli.App {
 	app := &cli.App{
 		Name:                      "mm",
 		Usage:                     "compose, sign, ship and run modular multimodal models",
@@ -183,13 +181,11 @@ func (p *program) app() *cli.App {
 		Writer:                    p.stdout,
 		ErrWriter:                 p.stderr,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usageError{flagError(err, nil)} },
-		Action:                    noCommand("", nil),
 		EnableBashCompletion:      true,
 		Flags:                     []cli.Flag{cli.HelpFlag}, // the library's own goes with its help command
 		Before:                    func(*cli.Context) error { return wrongLevel(cpu.Check()) },
 		Commands:                  p.commands(),
 	}
-	prepare(app)
+	manual().Prepare(app, args)
 	return app
 }

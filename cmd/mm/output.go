@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"unicode/utf16"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -152,10 +153,4 @@ func (p *program) say(format string, args ...any) {
 func size(n int64) string { return fsx.FormatSize(n) }
 
 // short abbreviates a digest.
-func short(digest string) string {
-	algorithm, hex, ok := strings.Cut(digest, ":")
-	if !ok || len(hex) < 12 {
-		return digest
-	}
-	return algorithm + ":" + hex[:12]
-}
+func short(digest string) string { return console.Short(digest) }

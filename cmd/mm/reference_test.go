@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mm-abi.org/mm/cmd/console"
 )
 
 var updateReference = flag.Bool("update", false, "rewrite docs/reference/commands.md")
@@ -14,7 +16,7 @@ var updateReference = flag.Bool("update", false, "rewrite docs/reference/command
 // docs/reference/commands.md holds every command and flag.
 func TestReference(t *testing.T) {
 	const file = "../../docs/reference/commands.md"
-	want := markdownReference((&program{}).app())
+	want := manual().Markdown((&program{}).app())
 	if *updateReference {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -33,12 +35,12 @@ func TestReference(t *testing.T) {
 func TestManPages(t *testing.T) {
 	dir := t.TempDir()
 	app := (&program{}).app()
-	if err := writeManPages(app, dir); err != nil {
+	if err := manual().WritePages(app, dir); err != nil {
 		t.Fatal(err)
 	}
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
-	if err != nil || len(pages) != len(visible(app.Commands))+1 {
-		t.Fatalf("got %d pages, %v, want %d", len(pages), err, len(visible(app.Commands))+1)
+	if err != nil || len(pages) != len(console.Visible(app.Commands))+1 {
+		t.Fatalf("got %d pages, %v, want %d", len(pages), err, len(console.Visible(app.Commands))+1)
 	}
 	groff, err := exec.LookPath("groff")
 	if err != nil {

@@ -71,10 +71,10 @@ func (p *program) enginePush(c *cli.Context) error {
 func (p *program) enginePull(c *cli.Context) error {
 	open := remoteOptions(c, ".")
 	t := p.newTransfer("pulling")
-	open.Progress = t.event
+	open.Progress = t.Event
 	return p.inWorkspace(open, func(w *workspace.Workspace) error {
 		opt, clear, err := w.PullEngine(c.Context, c.Args().First(), claimOptions(c))
-		t.wait()
+		t.Wait()
 		if err != nil {
 			return invalidReference(err)
 		}

@@ -6,16 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/schemas"
@@ -139,13 +136,13 @@ func (p *program) runTraining(ctx context.Context, cfg train.Config, opt trainin
 		return bucket.Fault(opt.file, err)
 	}
 	defer corpus.Close()
-	view := p.newTrainingView(cfg.Stop)
+	view := p.trainingView(cfg.Stop)
 	observer, finish, err := p.mirrored(ctx, opt.checkpoints, opt.dir, opt.resume, view)
 	if err != nil {
 		return err
 	}
 	t, err := train.RunFolder(ctx, cfg, corpus, opt.resume, train.Options{Dir: opt.dir, From: from, Observer: observer, Threads: opt.threads, CPU: processTime})
-	view.close()
+	view.Close()
 	finish()
 	if errors.Is(err, train.ErrHeld) {
 		return hinted{err, "--resume continues it; --out selects another folder"}
@@ -164,8 +161,8 @@ func (p *program) runTraining(ctx context.Context, cfg train.Config, opt trainin
 }
 
 // finishTraining prints the result and, with --sample, a continuation.
-func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt trainingOptions, view *trainingView) error {
-	out := map[string]any{"dir": opt.dir, "end": view.end, "eval": view.eval}
+func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt trainingOptions, view *console.Training) error {
+	out := map[string]any{"dir": opt.dir, "end": view.End, "eval": view.Eval}
 	if opt.sample != "" && corpus.Tokenizer != nil {
 		text, err := train.Sample(t.Model(), corpus.Tokenizer, opt.sample, train.SampleOptions{Temperature: 0.8})
 		if err != nil {
@@ -186,74 +183,8 @@ func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt t
 	return p.line("%s", file)
 }
 
-// trainingView shows a run: a progress bar on a terminal, and log lines.
-type trainingView struct {
-	p    *program
-	stop train.Stop
-	bars *mpb.Progress
-	bar  *mpb.Bar
-	w    io.Writer
-
-	end  train.Finished
-	eval train.Evaluated
-}
-
-func (p *program) newTrainingView(stop train.Stop) *trainingView {
-	v := &trainingView{p: p, stop: stop, w: p.stderr}
-	f, ok := p.stderr.(*os.File)
-	if !ok || !isatty.IsTerminal(f.Fd()) || p.json {
-		return v
-	}
-	total := int64(stop.Steps)
-	if total == 0 {
-		total = int64(stop.Tokens)
-	}
-	if total == 0 {
-		total = int64(stop.Seconds)
-	}
-	v.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(40))
-	v.bar = v.bars.AddBar(total, mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageETA(decor.ET_STYLE_GO)))
-	v.w = v.bars
-	return v
-}
-
-// Observe implements train.Observer.
-func (v *trainingView) Observe(e train.Event) error {
-	if !v.p.quiet {
-		for _, line := range train.Describe(e) {
-			fmt.Fprintln(v.w, line)
-		}
-	}
-	switch e := e.(type) {
-	case train.Step:
-		v.advance(e.Step, e.Tokens, e.Seconds)
-	case train.Evaluated:
-		v.eval = e
-	case train.Finished:
-		v.end = e
-	}
-	return nil
-}
-
-func (v *trainingView) advance(steps, tokens int, seconds float64) {
-	if v.bar == nil {
-		return
-	}
-	switch {
-	case v.stop.Steps > 0:
-		v.bar.SetCurrent(int64(steps))
-	case v.stop.Tokens > 0:
-		v.bar.SetCurrent(int64(tokens))
-	default:
-		v.bar.SetCurrent(int64(seconds))
-	}
-}
-
-func (v *trainingView) close() {
-	if v.bars != nil {
-		v.bar.Abort(false)
-		v.bars.Wait()
-	}
+func (p *program) trainingView(stop train.Stop) *console.Training {
+	return console.NewTraining(console.ScreenOf(p.stderr, p.json), p.stderr, p.quiet, stop)
 }
 
 // trainStage trains encoders, projectors or adapters.
@@ -303,13 +234,13 @@ func (p *program) runStage(ctx context.Context, doc *schemas.Document, opt train
 		return usageError{errors.New("--sample is for language models")}
 	}
 	dir := cmp.Or(opt.dir, filepath.Join(filepath.Dir(opt.file), "runs", runName(name, opt.file)))
-	view := p.newTrainingView(stop)
+	view := p.trainingView(stop)
 	observer, finish, err := p.mirrored(ctx, opt.checkpoints, dir, opt.resume, view)
 	if err != nil {
 		return err
 	}
 	t, err := run(train.Options{Dir: dir, From: filepath.Dir(opt.file), Observer: observer, Threads: opt.threads, CPU: processTime})
-	view.close()
+	view.Close()
 	finish()
 	if errors.Is(err, train.ErrHeld) {
 		return hinted{err, "--resume continues it; --out selects another folder"}
@@ -324,5 +255,5 @@ func (p *program) runStage(ctx context.Context, doc *schemas.Document, opt train
 		}
 		p.say("plotted %s", opt.plot)
 	}
-	return p.printLine(map[string]any{"dir": dir, "end": view.end, "eval": view.eval}, "%s", filepath.Join(dir, train.BestFile))
+	return p.printLine(map[string]any{"dir": dir, "end": view.End, "eval": view.Eval}, "%s", filepath.Join(dir, train.BestFile))
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -10,20 +10,16 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-func (p *program) man(c *cli.Context) error {
-	return writeManPages(c.App, c.Args().First())
-}
-
-// writeManPages writes a page for mm and one for each of its commands.
-func writeManPages(app *cli.App, dir string) error {
+// WritePages writes a page for mm and one for each of its commands.
+func (m Manual) WritePages(app *cli.App, dir string) error {
 	out, err := fsx.Create(dir, 0o755, fsx.Options{})
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	pages := map[string]string{"mm.1": manApp(app)}
-	for _, c := range visible(app.Commands) {
-		pages["mm-"+c.Name+".1"] = manCommandPage(c)
+	pages := map[string]string{"mm.1": pageOf(app)}
+	for _, c := range Visible(app.Commands) {
+		pages["mm-"+c.Name+".1"] = m.page(c)
 	}
 	for name, text := range pages {
 		if err := out.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -33,24 +29,24 @@ func writeManPages(app *cli.App, dir string) error {
 	return nil
 }
 
-// visible returns the commands that help lists.
-func visible(commands []*cli.Command) []*cli.Command {
+// Visible returns the commands that help lists.
+func Visible(commands []*cli.Command) []*cli.Command {
 	return slices.DeleteFunc(slices.Clone(commands), func(c *cli.Command) bool { return c.Hidden })
 }
 
-// markdownReference renders every command and flag as one Markdown document.
-func markdownReference(app *cli.App) string {
+// Markdown renders every command and flag as one Markdown document.
+func (m Manual) Markdown(app *cli.App) string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\nGenerated from the program by `go test ./cmd/mm -run TestReference -update`; do not edit.\n\n")
 	b.WriteString("```\n" + appHelp(app) + "```\n")
 	var walk func(c *cli.Command, path string)
 	walk = func(c *cli.Command, path string) {
-		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", path, commandHelp(c, path))
-		for _, s := range visible(c.Subcommands) {
+		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", path, m.command(c, path))
+		for _, s := range Visible(c.Subcommands) {
 			walk(s, path+" "+s.Name)
 		}
 	}
-	for _, c := range visible(app.Commands) {
+	for _, c := range Visible(app.Commands) {
 		walk(c, "mm "+c.Name)
 	}
 	return b.String()
@@ -81,7 +77,7 @@ func roff(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func manApp(app *cli.App) string {
+func pageOf(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH MM 1\n.SH NAME\nmm \\- %s\n.SH SYNOPSIS\n.B mm\nCOMMAND [FLAGS] [ARGUMENTS]\n", roff(app.Usage))
 	b.WriteString(".SH COMMANDS\n")
@@ -97,15 +93,15 @@ func manApp(app *cli.App) string {
 	return b.String()
 }
 
-func manCommandPage(c *cli.Command) string {
+func (m Manual) page(c *cli.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH MM\\-%s 1\n.SH NAME\nmm\\-%s \\- %s\n", roff(strings.ToUpper(c.Name)), roff(c.Name), roff(c.Usage))
-	manSections(&b, c, "mm "+c.Name)
+	m.sections(&b, c, "mm "+c.Name)
 	var walk func(c *cli.Command, path string)
 	walk = func(c *cli.Command, path string) {
-		for _, s := range visible(c.Subcommands) {
+		for _, s := range Visible(c.Subcommands) {
 			fmt.Fprintf(&b, ".SH %s\n%s\n", roff(strings.ToUpper(path+" "+s.Name)), roff(s.Usage))
-			manSections(&b, s, path+" "+s.Name)
+			m.sections(&b, s, path+" "+s.Name)
 			walk(s, path+" "+s.Name)
 		}
 	}
@@ -114,8 +110,8 @@ func manCommandPage(c *cli.Command) string {
 	return b.String()
 }
 
-// manSections writes usage, description, flags and examples of a command.
-func manSections(b *strings.Builder, c *cli.Command, path string) {
+// sections writes usage, description, flags and examples of a command.
+func (m Manual) sections(b *strings.Builder, c *cli.Command, path string) {
 	usage := path
 	if len(c.Subcommands) > 0 {
 		usage += " COMMAND"
@@ -137,7 +133,7 @@ func manSections(b *strings.Builder, c *cli.Command, path string) {
 			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(flag), roff(usage))
 		}
 	}
-	if lines := examples(strings.TrimPrefix(path, "mm ")); len(lines) > 0 {
+	if lines := m.examples(strings.TrimPrefix(path, "mm ")); len(lines) > 0 {
 		fmt.Fprintf(b, ".SS Examples\n.nf\n%s\n.fi\n", roff(strings.Join(lines, "\n")))
 	}
 }

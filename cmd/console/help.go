@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -40,43 +40,89 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 a file has faults, 4 verification
 refused, 5 golden output or budget missed, 6 backend unavailable, 130 interrupted.
 `
 
-// prepare sets the usage errors of every command.
-func prepare(app *cli.App) {
+// Manual writes the help of commands and their manual pages.
+type Manual struct {
+	Examples string // the path of a command in a line, then its lines, indented
+}
+
+// Prepare sets the actions of groups, the usage errors of app and of each command, and,
+// if args ask for it, the texts of --help: there are many.
+func (m Manual) Prepare(app *cli.App, args []string) {
+	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return flagError(err, nil) }
+	app.Action = m.noCommand("", nil)
 	must := map[cli.Flag]bool{}
 	for _, c := range app.Commands {
-		prepareCommand(c, app.Name+" "+c.Name, must)
+		m.prepare(c, app.Name+" "+c.Name, must)
+	}
+	if slices.ContainsFunc(args, func(a string) bool { return slices.Contains(cli.HelpFlag.Names(), strings.TrimLeft(a, "-")) }) {
+		app.CustomAppHelpTemplate = literal(appHelp(app))
+		EachCommand(app.Commands, app.Name, func(path string, c *cli.Command) { c.CustomHelpTemplate = literal(m.command(c, path)) })
 	}
 }
 
-// prepareCommand prepares a command and its subcommands; must collects the required
+// Find returns the help of the command at a path, or that of app for no words.
+func (m Manual) Find(app *cli.App, words []string) (string, error) {
+	commands, path := app.Commands, app.Name
+	var at *cli.Command
+	for _, word := range words {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
+		if i < 0 {
+			return "", unknown(word, path, commands)
+		}
+		at = commands[i]
+		commands, path = at.Subcommands, path+" "+at.Name
+	}
+	if at == nil {
+		return appHelp(app), nil
+	}
+	return m.command(at, path), nil
+}
+
+// examples returns the lines at the end of the help of a command, such as "module new".
+func (m Manual) examples(command string) []string { return m.All()[command] }
+
+// All returns the examples by command.
+func (m Manual) All() map[string][]string {
+	all, command := map[string][]string{}, ""
+	for line := range strings.Lines(m.Examples) {
+		line = strings.TrimSuffix(line, "\n")
+		if text, ok := strings.CutPrefix(line, "\t"); ok {
+			all[command] = append(all[command], text)
+		} else if line != "" && line[0] != '#' {
+			command = line
+		}
+	}
+	return all
+}
+
+// Groups returns the names of the commands in the groups of the help.
+func Groups() (names []string) {
+	for _, g := range groups {
+		names = append(names, g.commands...)
+	}
+	return names
+}
+
+// prepare prepares a command and its subcommands; must collects the required
 // flags, which several commands may share.
-func prepareCommand(c *cli.Command, path string, must map[cli.Flag]bool) {
+func (m Manual) prepare(c *cli.Command, path string, must map[cli.Flag]bool) {
 	c.HideHelpCommand = true
 	c.Description = strings.Trim(c.Description, "\n")
-	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{flagError(err, c.Flags)} }
+	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return flagError(err, c.Flags) }
 	if len(c.Subcommands) > 0 && c.Action == nil {
-		c.Action = noCommand(path, c.Subcommands)
+		c.Action = m.noCommand(path, c.Subcommands)
 	}
 	if len(c.Subcommands) == 0 || c.ArgsUsage != "" {
 		c.Action = counted(c, path)
 	}
 	required(c, must)
 	for _, sub := range c.Subcommands {
-		prepareCommand(sub, path+" "+sub.Name, must)
+		m.prepare(sub, path+" "+sub.Name, must)
 	}
-}
-
-// setHelp sets the texts of --help, if it is among the arguments: there are many.
-func setHelp(app *cli.App, args []string) {
-	if !slices.ContainsFunc(args, func(a string) bool { return slices.Contains(cli.HelpFlag.Names(), strings.TrimLeft(a, "-")) }) {
-		return
-	}
-	app.CustomAppHelpTemplate = literal(appHelp(app))
-	eachCommand(app.Commands, app.Name, func(path string, c *cli.Command) { c.CustomHelpTemplate = literal(commandHelp(c, path)) })
 }
 
 // required replaces the library's check of required flags, which would print the
-// whole help and exit with code 1.
+// help and exit with code 1.
 func required(c *cli.Command, must map[cli.Flag]bool) {
 	var names []string
 	for _, f := range c.Flags {
@@ -96,7 +142,7 @@ func required(c *cli.Command, must map[cli.Flag]bool) {
 	c.Action = func(ctx *cli.Context) error {
 		for _, name := range names {
 			if !ctx.IsSet(name) {
-				return usageError{hinted{fmt.Errorf("missing flag --%s", name), ctx.Command.HelpName + " --help describes it"}}
+				return &Error{fmt.Errorf("missing flag --%s", name), ctx.Command.HelpName + " --help describes it"}
 			}
 		}
 		return action(ctx)
@@ -108,7 +154,7 @@ func literal(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"
 
 // noCommand is the action of a group of commands, or of the program if path is
 // empty: it shows the help, or reports an unknown command.
-func noCommand(path string, commands []*cli.Command) cli.ActionFunc {
+func (m Manual) noCommand(path string, commands []*cli.Command) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		word := c.Args().First()
 		switch {
@@ -119,7 +165,7 @@ func noCommand(path string, commands []*cli.Command) cli.ActionFunc {
 		}
 		text := appHelp(c.App)
 		if path != "" {
-			text = commandHelp(c.Command, path)
+			text = m.command(c.Command, path)
 		}
 		_, err := fmt.Fprint(c.App.Writer, text)
 		return err
@@ -139,21 +185,21 @@ var subSynonyms = map[string][]string{
 	"compare": {"diff"}, "show": {"inspect", "ls"}, "install": {"add"},
 }
 
-// unknown reports an unknown command, with the nearest known one as a hint.
+// unknown reports an unknown command, with the nearest name as a hint.
 func unknown(word, path string, commands []*cli.Command) error {
 	err := fmt.Errorf("unknown command %q of %s", word, path)
 	if path == "mm" && synonyms[word] != "" {
-		return usageError{hinted{err, fmt.Sprintf("did you mean mm %s?", synonyms[word])}}
+		return &Error{err, fmt.Sprintf("did you mean mm %s?", synonyms[word])}
 	}
 	for _, name := range subSynonyms[word] {
 		if path != "mm" && slices.Contains(commandNames(commands), name) {
-			return usageError{hinted{err, fmt.Sprintf("did you mean %s %s?", path, name)}}
+			return &Error{err, fmt.Sprintf("did you mean %s %s?", path, name)}
 		}
 	}
 	if near, ok := diag.Nearest(word, commandNames(commands)); ok {
-		return usageError{hinted{err, fmt.Sprintf("did you mean %s %s?", path, near)}}
+		return &Error{err, fmt.Sprintf("did you mean %s %s?", path, near)}
 	}
-	return usageError{hinted{err, path + " --help lists them"}}
+	return &Error{err, path + " --help lists them"}
 }
 
 // The errors of package flag.
@@ -165,22 +211,22 @@ var (
 	emptyFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^flag needs an argument: --?(.*)$`) })
 )
 
-// flagError rewrites an error of package flag: it adds the nearest known flag, or
+// flagError rewrites an error of package flag: it adds the nearest flag, or
 // the kind of value that a flag wants.
-func flagError(err error, flags []cli.Flag) error {
+func flagError(err error, flags []cli.Flag) *Error {
 	if m := unknownFlag().FindStringSubmatch(err.Error()); m != nil {
 		err = fmt.Errorf("unknown flag --%s", m[1])
 		if near, ok := diag.Nearest(m[1], flagNames(flags)); ok {
-			return hinted{err, fmt.Sprintf("did you mean --%s?", near)}
+			return &Error{err, fmt.Sprintf("did you mean --%s?", near)}
 		}
-		return err
+		return &Error{err, ""}
 	}
 	if m := emptyFlag().FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("--%s: missing value", m[1])
+		return &Error{fmt.Errorf("--%s: missing value", m[1]), ""}
 	}
 	m := invalidFlag().FindStringSubmatch(err.Error())
 	if m == nil {
-		return err
+		return &Error{err, ""}
 	}
 	want := "a valid value"
 	for _, f := range flags {
@@ -197,11 +243,11 @@ func flagError(err error, flags []cli.Flag) error {
 			case *cli.BoolFlag:
 				want = "true or false"
 			case *cli.GenericFlag: // its error names the wanted form
-				return fmt.Errorf("--%s: %s", m[2], strings.TrimPrefix(err.Error(), m[0]))
+				return &Error{fmt.Errorf("--%s: %s", m[2], strings.TrimPrefix(err.Error(), m[0])), ""}
 			}
 		}
 	}
-	return fmt.Errorf("--%s: invalid value %q, want %s", m[2], m[1], want)
+	return &Error{fmt.Errorf("--%s: invalid value %q, want %s", m[2], m[1], want), ""}
 }
 
 func commandNames(commands []*cli.Command) []string {
@@ -238,8 +284,8 @@ func appHelp(app *cli.App) string {
 	return b.String()
 }
 
-// commandHelp returns the text of mm COMMAND --help.
-func commandHelp(c *cli.Command, path string) string {
+// command returns the text of mm COMMAND --help.
+func (m Manual) command(c *cli.Command, path string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s", path, c.Usage, path)
 	if len(c.Subcommands) > 0 && c.ArgsUsage == "" {
@@ -275,7 +321,7 @@ func commandHelp(c *cli.Command, path string) string {
 		}
 		w.Flush()
 	}
-	if lines := examples(strings.TrimPrefix(path, "mm ")); len(lines) > 0 {
+	if lines := m.examples(strings.TrimPrefix(path, "mm ")); len(lines) > 0 {
 		b.WriteString("\nExamples\n  " + strings.Join(lines, "\n  ") + "\n")
 	}
 	return b.String()

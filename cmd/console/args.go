@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -36,16 +36,16 @@ func counted(c *cli.Command, path string) cli.ActionFunc {
 	action := c.Action
 	return func(ctx *cli.Context) error {
 		if n := ctx.NArg(); n < least || most >= 0 && n > most {
-			return usageError{hinted{fmt.Errorf("wrong number of arguments: got %d, want %s", n, want), strings.TrimSpace("usage: " + path + " " + ctx.Command.ArgsUsage)}}
+			return &Error{fmt.Errorf("wrong number of arguments: got %d, want %s", n, want), strings.TrimSpace("usage: " + path + " " + ctx.Command.ArgsUsage)}
 		}
 		return action(ctx)
 	}
 }
 
-// permute moves flags before arguments, so that `mm assemble GRAPH --out DIR`
+// Permute moves flags before arguments, so that `mm assemble GRAPH --out DIR`
 // works: urfave/cli stops parsing flags at the first argument. Everything after a
 // lone -- is left unchanged.
-func permute(app *cli.App, args []string) []string {
+func Permute(app *cli.App, args []string) []string {
 	if len(args) < 2 || args[len(args)-1] == "--"+cli.BashCompletionFlag.Names()[0] {
 		return args
 	}
