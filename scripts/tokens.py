@@ -219,7 +219,9 @@ def generated():
         write("bytes-" + name, bytes_bpe(normalizer=getattr(N, name)()), kind="either" if name == "Nmt" else "equal")
     for name, seq in {"NFC-Lowercase": [N.NFC(), N.Lowercase()], "NFD-StripAccents-Lowercase": [N.NFD(), N.StripAccents(), N.Lowercase()], "empty": []}.items():
         write("bytes-" + name, bytes_bpe(normalizer=N.Sequence(seq)))
-    for name, n in {"Strip": N.Strip(), "Replace": N.Replace("a", "b"), "Regex": N.Replace(Regex(r"\s+"), " "), "Bert": N.BertNormalizer()}.items():
+    for name, n in {"Strip": N.Strip(), "StripLeft": N.Strip(right=False), "StripRight": N.Strip(left=False), "StripNone": N.Strip(left=False, right=False)}.items():
+        write("bytes-" + name, bytes_bpe(normalizer=n))
+    for name, n in {"Replace": N.Replace("a", "b"), "Regex": N.Replace(Regex(r"\s+"), " "), "Bert": N.BertNormalizer()}.items():
         write("bytes-" + name, bytes_bpe(normalizer=n), kind="either")
     for name, regex in {"gpt4": GPT4, "qwen": QWEN, "gpt4o": GPT4O, "tekken": TEKKEN}.items():
         write("split-" + name, bytes_bpe(pre=split(regex)))
@@ -283,6 +285,7 @@ def generated():
     # Tokens of tokenizer_config.json and special_tokens_map.json.
     at = lambda text, **flags: {"__type": "AddedToken", "content": text, "lstrip": False, "rstrip": False, "single_word": False, "normalized": False} | flags
     write("config-tokens", bytes_bpe(), config={"bos_token": at("<new>", lstrip=True), "pad_token": "<|pad|>", "additional_special_tokens": ["<x1>", at("<x2>", rstrip=True)], "image_token": "<image>"})
+    write("config-named-tokens", bytes_bpe(), config={"video_token": "<video>", "audio_token": "<audio>", "extra_special_tokens": {"image_token": "<image>", "boi_token": "<boi>", "audio_token": "<sound>"}})
     write("config-vocab-token", bytes_bpe(), config={"eos_token": "of"})  # in no conversation: what a message says is never a special token to mm
     write("config-decoder", bytes_bpe(), config={"added_tokens_decoder": {"999": at("<far>")}}, kind="either")
     write("config-decoder-next", (lambda t: t.to_str())(t := bytes_bpe()), config={"added_tokens_decoder": {str(t.get_vocab_size()): at("<next>", rstrip=True) | {"special": True}}})

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,8 +25,10 @@ type hfConfig struct {
 	Decoder        map[string]hfAdded `json:"added_tokens_decoder"`
 	Chat           json.RawMessage    `json:"chat_template"`
 
-	// names are the tokens with a role, such as bos_token; extra the others.
+	// names are the tokens with a role, such as bos_token, and order their keys as
+	// the files list them; extra are the other tokens.
 	names map[string]hfAdded
+	order []string
 	extra []hfAdded
 }
 
@@ -41,13 +44,12 @@ func readHFConfig(f Transformers) (*hfConfig, error) {
 		if files[name] == nil || name == "special_tokens_map.json" && c.Decoder != nil {
 			continue
 		}
-		var raw map[string]json.RawMessage
-		err := json.Unmarshal(files[name], &raw)
+		raw, keys, err := ordered(files[name])
 		if err == nil && name == "tokenizer_config.json" {
 			err = json.Unmarshal(files[name], c)
 		}
 		if err == nil {
-			err = c.tokens(raw)
+			err = c.tokens(raw, keys)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
@@ -59,14 +61,45 @@ func readHFConfig(f Transformers) (*hfConfig, error) {
 	return c, nil
 }
 
+// ordered parses a JSON object and returns its keys in their order, which is the
+// order of the tokens that transformers adds.
+func ordered(data []byte) (raw map[string]json.RawMessage, keys []string, err error) {
+	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
+		return nil, nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	_, err = dec.Token() // the brace
+	for err == nil && dec.More() {
+		var key json.Token
+		if key, err = dec.Token(); err != nil {
+			break
+		}
+		if name := key.(string); !slices.Contains(keys, name) { // valid JSON: a string
+			keys = append(keys, name)
+		}
+		var skipped json.RawMessage
+		err = dec.Decode(&skipped)
+	}
+	return raw, keys, err
+}
+
+// name sets the token with a role.
+func (c *hfConfig) name(key string, a hfAdded) {
+	if _, ok := c.names[key]; !ok {
+		c.order = append(c.order, key)
+	}
+	c.names[key] = a
+}
+
 // tokens reads the keys that name special tokens.
-func (c *hfConfig) tokens(raw map[string]json.RawMessage) error {
-	for key, value := range raw {
+func (c *hfConfig) tokens(raw map[string]json.RawMessage, keys []string) error {
+	for _, key := range keys {
+		value := raw[key]
 		if !strings.HasSuffix(key, "_token") {
 			continue
 		}
 		if string(value) == "null" {
-			c.names[key] = hfAdded{} // no token, whatever the default of the class
+			c.name(key, hfAdded{}) // no token, whatever the default of the class
 		}
 		if value[0] != '"' && value[0] != '{' {
 			continue // add_bos_token is a flag
@@ -75,7 +108,7 @@ func (c *hfConfig) tokens(raw map[string]json.RawMessage) error {
 		if err != nil {
 			return fmt.Errorf("key %s: %w", key, err)
 		}
-		c.names[key] = a
+		c.name(key, a)
 	}
 	for _, key := range []string{"extra_special_tokens", "additional_special_tokens"} {
 		value := raw[key]
@@ -84,12 +117,16 @@ func (c *hfConfig) tokens(raw map[string]json.RawMessage) error {
 		}
 		var list []json.RawMessage
 		if value[0] == '{' {
-			var named map[string]json.RawMessage
-			if err := json.Unmarshal(value, &named); err != nil {
+			named, names, err := ordered(value)
+			if err != nil {
 				return fmt.Errorf("key %s: %w", key, err)
 			}
-			for _, name := range slices.Sorted(maps.Keys(named)) {
-				list = append(list, named[name])
+			for _, name := range names { // roles, such as image_token
+				a, err := hfToken(named[name])
+				if err != nil {
+					return fmt.Errorf("key %s: %w", key, err)
+				}
+				c.name(name, a)
 			}
 		} else if err := json.Unmarshal(value, &list); err != nil {
 			return fmt.Errorf("key %s: %w", key, err)
@@ -137,7 +174,7 @@ func (c *hfConfig) add(to *hfAdder) error {
 		}
 	}
 	keys := roleKeys
-	for _, key := range slices.Sorted(maps.Keys(c.names)) {
+	for _, key := range c.order {
 		if !slices.Contains(keys, key) {
 			keys = append(slices.Clip(keys), key)
 		}

@@ -112,12 +112,12 @@ func (s *hfStep) normalizes(v *Vocabulary) error {
 		v.Charsmap = append([]byte{}, s.Charsmap...)
 		add(charsmapStep)
 	case "Strip":
-		if !on(s.Right) || s.Left == nil {
-			return errors.New("unsupported normalizer Strip, want both sides or the right one")
-		}
-		if *s.Left {
+		switch {
+		case s.Left == nil || *s.Left && on(s.Right):
 			add("Strip")
-		} else {
+		case *s.Left:
+			add("StripLeft")
+		case on(s.Right):
 			add("StripRight")
 		}
 	case "Replace":

@@ -322,8 +322,10 @@ func (h *hfFile) steps(v *Vocabulary) error {
 	marks := false
 	for _, s := range flatten(h.Normalizer, func(s *hfStep) []hfStep { return s.Normalizers }) {
 		switch {
-		case normalizerOf(s.Type) != nil && !marks && v.SpacePrefix == NoPrefix:
-			v.Normalizer = append(v.Normalizer, s.Type)
+		case normalizerOf(s.Type) != nil && s.Type != charsmapStep && !marks && v.SpacePrefix == NoPrefix:
+			if err := s.normalizes(v); err != nil {
+				return err
+			}
 		case s.Type == "Prepend" && s.Prepend == spaceMark && !marks:
 			v.SpacePrefix = EveryPrefix
 		case s.Type == "Replace" && s.Pattern != nil && s.Pattern.Regex != nil && *s.Pattern.Regex == clipSpaces && s.Content == " " && h.isCLIP():

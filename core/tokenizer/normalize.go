@@ -52,6 +52,8 @@ func normalizerOf(name string) func(string) string {
 		return oneSpace
 	case "Strip":
 		return strings.TrimSpace
+	case "StripLeft":
+		return func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }
 	case "StripRight":
 		return func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }
 	case "StripAccents":

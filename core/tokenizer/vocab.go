@@ -114,8 +114,8 @@ type Vocabulary struct {
 	Stated bool
 	// Normalizer lists the steps that normalize text first: NFC, NFD, NFKC, NFKD,
 	// Lowercase, StripAccents, Nmt, Precompiled (Charsmap), BertClean, BertHan,
-	// BertAccents, Quotes, Spaces, Strip, StripRight, LowercaseSigma, Punctuation,
-	// WhiteSpace.
+	// BertAccents, Quotes, Spaces, Strip, StripLeft, StripRight, LowercaseSigma,
+	// Punctuation, WhiteSpace.
 	Normalizer []string
 	// Charsmap is the table of the step Precompiled.
 	Charsmap []byte
