@@ -22,6 +22,8 @@ type Budgets struct {
 	Size    *Size     `json:"size"`
 	Quality []Quality `json:"quality"`
 
+	Baselines map[string]Baseline `json:"baselines"`
+
 	doc *schemas.Document
 }
 
@@ -59,6 +61,9 @@ type Quality struct {
 	AtLeast *float64 `json:"at_least"`
 	AtMost  *float64 `json:"at_most"`
 	Sure    bool     `json:"sure"`
+
+	Relative float64 `json:"relative"` // the accepted loss as a part of the baseline's figure; 0: no limit
+	Baseline string  `json:"baseline"`
 }
 
 // The defaults of Latency.
@@ -99,7 +104,7 @@ func ReadBudgets(file string) (*Budgets, diag.List) {
 			l.Runs = defaultRuns
 		}
 	}
-	return b, list
+	return b, append(list, b.readBaselines()...)
 }
 
 // Figures are the measured figures; a nil one was not measured.
@@ -109,7 +114,7 @@ type Figures struct {
 	Speed      []float64 // tokens a second, sorted
 	Peak       *int64
 	Files      *int64
-	Results    *suite.Results
+	Run        *suite.Run // results of mm eval suite, with samples for limits relative to a baseline
 }
 
 // Asker answers requests; [runner.Runner] implements it.

@@ -60,11 +60,11 @@ func TestMeasure(t *testing.T) {
 // Each limit on either side, and a figure that is not measured.
 func TestJudge(t *testing.T) {
 	size, half := int64(100), 0.5
-	results := &suite.Results{
+	results := suite.Results{
 		Results:   map[string]map[string]any{"t": {"acc,none": half, "wer,x": half}},
 		Intervals: map[string]map[string]suite.IntervalOf{"t": {"acc,none": {Interval: metric.Interval{Low: 0.4, High: 0.6}}, "wer,x": {Interval: metric.Interval{Low: 0.4, High: 0.6}}}},
 	}
-	all := Figures{FirstToken: []float64{1, 2, 3}, Token: []float64{1, 1, 9}, Speed: []float64{10}, Peak: &size, Files: &size, Results: results}
+	all := Figures{FirstToken: []float64{1, 2, 3}, Token: []float64{1, 1, 9}, Speed: []float64{10}, Peak: &size, Files: &size, Run: &suite.Run{Results: results}}
 	for text, want := range map[string]struct {
 		with, without diag.Code
 	}{
@@ -146,6 +146,7 @@ func TestPeak(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add("version: 1\nsize: {files: 1G}\nquality: [{task: t, metric: acc, at_least: 0.5}]\n")
+	f.Add("version: 1\nbaselines: {a: {results: old}}\nquality: [{task: t, metric: acc, relative: 0.5, baseline: a}]\n")
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(dir, "budgets.yaml")

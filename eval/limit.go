@@ -2,7 +2,6 @@ package eval
 
 import (
 	"fmt"
-	"strings"
 
 	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/internal/diag"
@@ -17,6 +16,8 @@ type Row struct {
 	Value  *float64 `json:"value"`             // nil: not measured
 	Passed bool     `json:"passed"`
 	Bytes  bool     `json:"bytes,omitempty"` // the figures are bytes
+
+	Compared *suite.Compared `json:"comparison,omitempty"` // with the baseline of a relative limit
 }
 
 // Shown returns a figure of the row as text.
@@ -82,14 +83,14 @@ func (b *Budgets) Judge(f Figures) ([]Row, diag.List) {
 
 // JudgeResults compares the results of mm eval suite with the limits on quality, and names
 // those that they keep.
-func (b *Budgets) JudgeResults(r *suite.Results) (kept []string, list diag.List) {
+func (b *Budgets) JudgeResults(run *suite.Run) (kept []string, list diag.List) {
 	j := &judge{b: b}
 	for i, q := range b.Quality {
-		j.quality(fmt.Sprintf("/quality/%d", i), q, Figures{Results: r})
+		j.quality(fmt.Sprintf("/quality/%d", i), q, Figures{Run: run})
 	}
 	for _, row := range j.rows {
 		if row.Passed {
-			kept = append(kept, fmt.Sprintf("%s %s %s", strings.TrimPrefix(row.Budget, "quality."), map[bool]string{false: "≤", true: "≥"}[row.Least], row.Shown(row.Limit)))
+			kept = append(kept, row.kept())
 		}
 	}
 	if b.Quality == nil {
@@ -124,8 +125,11 @@ func (j *judge) quality(key string, q Quality, f Figures) {
 	figure := q.Metric + "," + q.Filter
 	var value float64
 	var ok bool
-	if f.Results != nil {
-		value, ok = f.Results.Results[q.Task][figure].(float64)
+	if f.Run != nil {
+		value, ok = f.Run.Results.Results[q.Task][figure].(float64)
+	}
+	if q.Relative > 0 {
+		j.relative(key, q, f.Run)
 	}
 	for _, bound := range []struct {
 		least bool
@@ -142,7 +146,7 @@ func (j *judge) quality(key string, q Quality, f Figures) {
 		}
 		r.Value, r.Passed = &value, bound.least && value >= r.Limit || !bound.least && value <= r.Limit
 		word := map[bool]string{false: "at most", true: "at least"}[r.Least]
-		interval := f.Results.Intervals[q.Task][figure]
+		interval := f.Run.Results.Intervals[q.Task][figure]
 		switch proven := bound.least && interval.Low >= r.Limit || !bound.least && interval.High <= r.Limit; {
 		case !r.Passed:
 			j.list.Add(diag.BudgetOver, j.b.doc.Pos(key), fmt.Sprintf("%s: got %.4f, want %s %.4g", r.Budget, value, word, r.Limit), "")

@@ -1,13 +1,11 @@
 package eval
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 
 	"mm-abi.org/mm/builds/card"
 	"mm-abi.org/mm/eval/suite"
-	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 )
 
@@ -25,11 +23,10 @@ func ReadResults(path, budgets string) (data []byte, kept []string, err error) {
 	if list.Failed() {
 		return nil, nil, list.Err()
 	}
-	var r suite.Results
-	if err := json.Unmarshal(data, &r); err != nil {
-		list.Add(diag.BadResults, diag.Pos{File: path}, err.Error(), "want results.json of mm eval suite --out")
+	run, list := suite.ParseRun(path, data, b.relative())
+	if list.Failed() {
 		return nil, nil, list.Err()
 	}
-	kept, list = b.JudgeResults(&r)
+	kept, list = b.JudgeResults(run)
 	return data, kept, list.Err()
 }

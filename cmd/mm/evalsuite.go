@@ -262,7 +262,7 @@ func (p *program) evalBudget(c *cli.Context) error {
 		if list.Failed() {
 			return list.Err()
 		}
-		f.Results = &run.Results
+		f.Run = run
 	}
 	var rows []eval.Row
 	var source suite.Source
@@ -297,7 +297,7 @@ func (p *program) evalBudget(c *cli.Context) error {
 			value = r.Shown(*r.Value)
 		}
 		bound := map[bool]string{false: "≤ ", true: "≥ "}[r.Least]
-		table = append(table, []string{r.Budget, bound + r.Shown(r.Limit), value, map[bool]string{false: "missed", true: "kept"}[r.Passed]})
+		table = append(table, []string{r.Budget, bound + r.Shown(r.Limit), value, r.Result()})
 	}
 	if err := p.printTable([]string{"BUDGET", "LIMIT", "MEASURED", "RESULT"}, table); err != nil {
 		return err

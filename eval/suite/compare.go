@@ -68,6 +68,7 @@ type CompareOptions struct {
 	Relative float64  // the loss as a part of the first figure, instead of Margin
 	Tasks    []string // nil: all common ones
 	Metric   []string // nil: all
+	Filter   string   // "": all
 }
 
 // gated reports whether the second run must not be worse by more than a margin.
@@ -84,28 +85,42 @@ type Run struct {
 // Samples returns the samples of a task; nil without them.
 func (r *Run) Samples(task string) []Sample { return r.samples[task] }
 
+// Higher reports whether a higher figure is a better one.
+func (c Compared) Higher() bool { return c.higher }
+
 // ReadRun reads results and their samples.
 func ReadRun(path string) (*Run, diag.List) {
-	var list diag.List
-	fail := func(file, detail string) (*Run, diag.List) {
-		list.Add(diag.BadResults, diag.Pos{File: file}, detail, "want results.json of mm eval suite --out")
-		return nil, list
-	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, ResultsFile)
 	}
 	data, err := fsx.ReadFile(path, maxOutcome)
 	if err != nil {
-		return fail(path, err.Error())
+		return badRun(path, err)
 	}
+	return ParseRun(path, data, true)
+}
+
+// badRun returns the fault of a file of results.
+func badRun(file string, err error) (*Run, diag.List) {
+	var list diag.List
+	list.Add(diag.BadResults, diag.Pos{File: file}, err.Error(), "want results.json of mm eval suite --out")
+	return nil, list
+}
+
+// ParseRun returns the run of results that were read from a file, with or without the samples next to it.
+func ParseRun(path string, data []byte, samples bool) (*Run, diag.List) {
 	r := &Run{Dir: filepath.Dir(path), samples: map[string][]Sample{}, cluster: map[string]string{}}
-	if err := json.Unmarshal(data, &r.Results); err != nil {
-		return fail(path, err.Error())
+	err := json.Unmarshal(data, &r.Results)
+	if err != nil {
+		return badRun(path, err)
+	}
+	if !samples {
+		return r, nil
 	}
 	for _, task := range r.Results.Tasks() {
-		file := filepath.Join(filepath.Dir(path), SamplesFile(task))
+		file := filepath.Join(r.Dir, SamplesFile(task))
 		if r.samples[task], err = readSamples(file); err != nil {
-			return fail(file, err.Error())
+			return badRun(file, err)
 		}
 		var s spec
 		if json.Unmarshal(r.Results.Configs[task], &s) == nil {
@@ -132,7 +147,27 @@ func readSamples(file string) (out []Sample, err error) {
 		}
 		out = append(out, s)
 	}
+	if err := even(out); err != nil {
+		return nil, err
+	}
 	return out, lines.Err()
+}
+
+// even reports a metric that has another number of values in a sample than in those before.
+func even(samples []Sample) error {
+	width := map[string]int{}
+	for i, s := range samples {
+		for _, name := range s.Names {
+			n := len(s.Metrics[name])
+			if _, ok := width[name]; !ok {
+				width[name] = n
+			}
+			if n == 0 || n != width[name] {
+				return fmt.Errorf("line %d: %s: got %d values, want %d", i+1, name, n, max(1, width[name]))
+			}
+		}
+	}
+	return nil
 }
 
 // Compare compares two runs question by question: right and wrong answers by McNemar's
@@ -150,7 +185,7 @@ func Compare(a, b *Run, opt CompareOptions) ([]Compared, diag.List) {
 			continue
 		}
 		for _, key := range columns(a.samples[task]) {
-			if len(opt.Metric) > 0 && !slices.Contains(opt.Metric, key[0]) {
+			if len(opt.Metric) > 0 && !slices.Contains(opt.Metric, key[0]) || opt.Filter != "" && key[1] != opt.Filter {
 				continue
 			}
 			out = append(out, pair(a, b, task, key, opt))
