@@ -286,6 +286,8 @@ def generated():
     at = lambda text, **flags: {"__type": "AddedToken", "content": text, "lstrip": False, "rstrip": False, "single_word": False, "normalized": False} | flags
     write("config-tokens", bytes_bpe(), config={"bos_token": at("<new>", lstrip=True), "pad_token": "<|pad|>", "additional_special_tokens": ["<x1>", at("<x2>", rstrip=True)], "image_token": "<image>"})
     write("config-named-tokens", bytes_bpe(), config={"video_token": "<video>", "audio_token": "<audio>", "extra_special_tokens": {"image_token": "<image>", "boi_token": "<boi>", "audio_token": "<sound>"}})
+    write("config-older-files", bytes_bpe(), config={"zz_token": "<zz>", "bb_token": "<bb>"}, files={"special_tokens_map.json": {"yy_token": "<yy>", "bb_token": "<b2>", "extra_special_tokens": {"qq_token": "<qq>"}}})
+    write("config-added-file", bytes_bpe(), files={"added_tokens.json": {"<late>": 700, "<soon>": 664}}, kind="either")
     write("config-vocab-token", bytes_bpe(), config={"eos_token": "of"})  # in no conversation: what a message says is never a special token to mm
     write("config-decoder", bytes_bpe(), config={"added_tokens_decoder": {"999": at("<far>")}}, kind="either")
     write("config-decoder-next", (lambda t: t.to_str())(t := bytes_bpe()), config={"added_tokens_decoder": {str(t.get_vocab_size()): at("<next>", rstrip=True) | {"special": True}}})

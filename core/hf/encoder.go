@@ -58,6 +58,7 @@ func (e *Encoder) open() (err error) {
 	}{
 		{"tokenizer.json", maxTokenizer, &f.Tokenizer}, {"vocab.txt", maxTokenizer, &f.Words}, {"spiece.model", maxTokenizer, &f.Pieces},
 		{"tokenizer_config.json", maxTokenizer, &f.Config}, {"special_tokens_map.json", maxConfig, &f.SpecialTokens},
+		{"added_tokens.json", maxTokenizer, &f.AddedTokens},
 	} {
 		if *part.into, err = readOptional(e.dir, part.name, part.limit); err != nil {
 			return err

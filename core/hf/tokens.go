@@ -23,8 +23,12 @@ func readTokenizer(dir string, c *config, vocab int) (*tokenizer.Tokenizer, erro
 	if err != nil {
 		return nil, err
 	}
+	added, err := readOptional(dir, "added_tokens.json", maxTokenizer)
+	if err != nil {
+		return nil, err
+	}
 	tok, err := tokenizer.FromTransformers(tokenizer.Transformers{
-		Tokenizer: file, Config: settings, SpecialTokens: roles, ModelType: c.text("model_type", ""), Class: c.text("tokenizer_class", ""),
+		Tokenizer: file, Config: settings, SpecialTokens: roles, AddedTokens: added, ModelType: c.text("model_type", ""), Class: c.text("tokenizer_class", ""),
 	})
 	if err != nil {
 		return nil, err

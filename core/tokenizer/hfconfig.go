@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,29 +37,85 @@ type hfConfig struct {
 var roleKeys = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
 // readHFConfig reads tokenizer_config.json and, if it lists no added tokens,
-// special_tokens_map.json.
+// special_tokens_map.json and added_tokens.json.
 func readHFConfig(f Transformers) (*hfConfig, error) {
 	c := &hfConfig{names: map[string]hfAdded{}}
-	files := map[string][]byte{"tokenizer_config.json": f.Config, "special_tokens_map.json": f.SpecialTokens}
-	for _, name := range []string{"tokenizer_config.json", "special_tokens_map.json"} {
-		if files[name] == nil || name == "special_tokens_map.json" && c.Decoder != nil {
-			continue
-		}
-		raw, keys, err := ordered(files[name])
-		if err == nil && name == "tokenizer_config.json" {
-			err = json.Unmarshal(files[name], c)
-		}
-		if err == nil {
-			err = c.tokens(raw, keys)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
-		}
+	if err := c.read(f.Config, true); err != nil {
+		return nil, fmt.Errorf("tokenizer: tokenizer_config.json: %w", err)
 	}
 	if c.Class == "" {
 		c.Class = f.Class
 	}
+	if c.Decoder != nil {
+		return c, nil
+	}
+	if err := c.read(f.SpecialTokens, false); err != nil {
+		return nil, fmt.Errorf("tokenizer: special_tokens_map.json: %w", err)
+	}
+	if err := c.older(f.AddedTokens); err != nil {
+		return nil, fmt.Errorf("tokenizer: added_tokens.json: %w", err)
+	}
 	return c, nil
+}
+
+// read reads a file, which may be missing. The tokens of special_tokens_map.json with
+// roles that transformers does not define come first, and do not replace others.
+func (c *hfConfig) read(data []byte, config bool) error {
+	if data == nil {
+		return nil
+	}
+	raw, keys, err := ordered(data)
+	if err == nil && config {
+		err = json.Unmarshal(data, c)
+	}
+	if err != nil || config {
+		return errors.Join(err, c.tokens(raw, keys))
+	}
+	first, more := *c, &hfConfig{names: map[string]hfAdded{}}
+	err = more.tokens(raw, keys)
+	c.names, c.order, c.extra = map[string]hfAdded{}, nil, append(slices.Clip(c.extra), more.extra...)
+	for _, key := range more.order {
+		if raw[key] != nil {
+			c.name(key, more.names[key])
+		}
+	}
+	for _, key := range first.order {
+		if _, ok := c.names[key]; !ok || !slices.Contains(roleKeys, key) {
+			c.name(key, first.names[key])
+		}
+	}
+	for _, key := range more.order {
+		if raw[key] == nil { // of the mapping extra_special_tokens
+			c.name(key, more.names[key])
+		}
+	}
+	return err
+}
+
+// older reads added_tokens.json, which has the ids of tokens.
+func (c *hfConfig) older(data []byte) error {
+	if data == nil {
+		return nil
+	}
+	var ids map[string]int
+	if err := json.Unmarshal(data, &ids); err != nil {
+		return err
+	}
+	special := map[string]bool{}
+	for _, a := range c.names {
+		special[a.Content] = true
+	}
+	for _, a := range c.extra {
+		special[a.Content] = true
+	}
+	c.Decoder = map[string]hfAdded{}
+	for text, id := range ids {
+		c.Decoder[strconv.Itoa(id)] = hfAdded{Content: text, Special: special[text]}
+	}
+	if len(c.Decoder) != len(ids) {
+		return errors.New("two tokens have the same id")
+	}
+	return nil
 }
 
 // ordered parses a JSON object and returns its keys in their order, which is the
@@ -162,14 +219,14 @@ func (c *hfConfig) add(to *hfAdder) error {
 	for text, a := range c.Decoder {
 		id, err := strconv.Atoi(text)
 		if err != nil {
-			return fmt.Errorf("added_tokens_decoder: bad id %q", text)
+			return fmt.Errorf("added tokens: bad id %q", text)
 		}
 		ids[id] = a
 	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		if _, ok := to.listed[id]; !ok {
 			if err := to.add(ids[id], id); err != nil {
-				return fmt.Errorf("added_tokens_decoder: %w", err)
+				return fmt.Errorf("added tokens: %w", err)
 			}
 		}
 	}

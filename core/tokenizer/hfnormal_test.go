@@ -53,3 +53,38 @@ func TestOrderOfNamedTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestOlderFiles holds the ids of tokens that special_tokens_map.json and added_tokens.json add, and
+// that both are ignored where tokenizer_config.json has the tokens.
+func TestOlderFiles(t *testing.T) {
+	file := writeHF(t, bytesVocabulary(), "null", hfGPT2, "null", false, false)
+	config := `{"zz_token":"<zz>","bb_token":"<bb>","eos_token":"<e>"`
+	roles := `{"yy_token":"<yy>","aa_token":{"content":"<aa>"},"bb_token":"<b2>","eos_token":"</s>","extra_special_tokens":{"qq_token":"<qq>"}}`
+	for _, c := range []struct {
+		config, added string
+		want          []string // from the id 256 on; nil: refused
+	}{
+		{config + "}", `{}`, []string{"</s>", "<yy>", "<aa>", "<bb>", "<zz>", "<qq>"}},
+		{config + "}", `{"<late>":256,"<yy>":257}`, []string{"<late>", "<yy>", "</s>", "<aa>", "<bb>", "<zz>", "<qq>"}},
+		{config + "}", `{"<late>":300}`, nil},
+		{config + "}", `{"<late>":256,"<later>":256}`, nil},
+		{config + "}", `[]`, nil},
+		{config + `,"added_tokens_decoder":{}}`, `{"<late>":300}`, []string{"<e>", "<zz>", "<bb>"}},
+	} {
+		tok, err := FromTransformers(Transformers{Tokenizer: file, Config: []byte(c.config), SpecialTokens: []byte(roles), AddedTokens: []byte(c.added)})
+		if (err != nil) != (c.want == nil) {
+			t.Fatalf("%s %s: %v", c.config, c.added, err)
+		}
+		if err != nil {
+			continue
+		}
+		for i, text := range c.want {
+			if got := tok.ID(text); got != int32(256+i) {
+				t.Errorf("%s %s: %s has id %d, want %d", c.config, c.added, text, got, 256+i)
+			}
+		}
+		if n := len(tok.Vocabulary().Tokens); n != 256+len(c.want) {
+			t.Errorf("%s %s: got %d tokens, want %d", c.config, c.added, n, 256+len(c.want))
+		}
+	}
+}

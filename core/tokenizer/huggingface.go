@@ -24,6 +24,7 @@ type Transformers struct {
 	Tokenizer     []byte // tokenizer.json
 	Config        []byte // tokenizer_config.json, or nil
 	SpecialTokens []byte // special_tokens_map.json, or nil
+	AddedTokens   []byte // added_tokens.json, or nil
 	Pieces        []byte // spiece.model, or nil
 	Words         []byte // vocab.txt of WordPiece, where tokenizer.json is missing
 	ModelType     string // model_type of config.json
@@ -33,7 +34,7 @@ type Transformers struct {
 // FromTransformers builds the tokenizer that AutoTokenizer of transformers 5.23
 // builds from the files. Some of its classes replace parts of tokenizer.json.
 func FromTransformers(f Transformers) (*Tokenizer, error) {
-	for _, b := range [][]byte{f.Tokenizer, f.Config, f.SpecialTokens, f.Words, f.Pieces} {
+	for _, b := range [][]byte{f.Tokenizer, f.Config, f.SpecialTokens, f.AddedTokens, f.Words, f.Pieces} {
 		if len(b) > maxHuggingFace {
 			return nil, fmt.Errorf("tokenizer: tokenizer.json is larger than %d bytes", maxHuggingFace)
 		}
