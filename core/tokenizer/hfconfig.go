@@ -124,6 +124,7 @@ func ordered(data []byte) (raw map[string]json.RawMessage, keys []string, err er
 	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
 		return nil, nil, err
 	}
+	listed := make(map[string]bool, len(raw))
 	dec := json.NewDecoder(bytes.NewReader(data))
 	_, err = dec.Token() // the brace
 	for err == nil && dec.More() {
@@ -131,7 +132,8 @@ func ordered(data []byte) (raw map[string]json.RawMessage, keys []string, err er
 		if key, err = dec.Token(); err != nil {
 			break
 		}
-		if name := key.(string); !slices.Contains(keys, name) { // valid JSON: a string
+		if name := key.(string); !listed[name] { // valid JSON: a string
+			listed[name] = true
 			keys = append(keys, name)
 		}
 		var skipped json.RawMessage
@@ -230,10 +232,10 @@ func (c *hfConfig) add(to *hfAdder) error {
 			}
 		}
 	}
-	keys := roleKeys
+	keys := slices.Clone(roleKeys)
 	for _, key := range c.order {
-		if !slices.Contains(keys, key) {
-			keys = append(slices.Clip(keys), key)
+		if !slices.Contains(roleKeys, key) {
+			keys = append(keys, key)
 		}
 	}
 	for _, key := range keys {
