@@ -127,3 +127,41 @@ func TestPreviousResponse(t *testing.T) {
 		t.Errorf("unknown: got %d", w.Code)
 	}
 }
+
+// Fields of Ollama's API that would change the answer are refused by name; values without an
+// effect are accepted.
+func TestUnsupportedOfOllama(t *testing.T) {
+	s, _ := world(t, nil)
+	for more, want := range map[string]string{
+		`,"options":{"presence_penalty":1}`: "options.presence_penalty", `,"options":{"frequency_penalty":-0.5}`: "options.frequency_penalty",
+		`,"options":{"mirostat":2}`: "options.mirostat", `,"options":{"typical_p":0.5}`: "options.typical_p", `,"options":{"tfs_z":0.5}`: "options.tfs_z",
+		`,"logprobs":true`: "logprobs", `,"logprobs":false,"options":{"presence_penalty":0,"mirostat":0,"typical_p":1,"tfs_z":1,"num_ctx":64}`: "",
+		`,"template":"{{ .Prompt }}"`: "template", `,"context":[1]`: "context", `,"raw":true,"system":"x"`: "system",
+		`,"template":"","context":[],"system":"x"`: "", `,"raw":true`: "",
+	} {
+		status := 200
+		if want != "" {
+			status = 400
+		}
+		w := do(t, s, request("POST", "/api/generate", `{"model":"m","prompt":"hi","stream":false`+more+"}"))
+		if w.Code != status || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("generate %s: got %d %s, want %q", more, w.Code, w.Body, want)
+		}
+		if !strings.Contains(more, "options") && !strings.Contains(more, "logprobs") {
+			continue
+		}
+		if w = do(t, s, request("POST", "/api/chat", `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":false`+more+"}")); w.Code != status {
+			t.Errorf("chat %s: got %d %s, want %q", more, w.Code, w.Body, want)
+		}
+	}
+}
+
+// A text completion has no log probabilities without echo, whatever their number.
+func TestLegacyLogprobs(t *testing.T) {
+	s, _ := world(t, nil)
+	for more, status := range map[string]int{`,"logprobs":null`: 200, `,"logprobs":0`: 400, `,"logprobs":1`: 400} {
+		if w := do(t, s, request("POST", "/v1/completions", `{"prompt":"hi"`+more+"}")); w.Code != status {
+			t.Errorf("%s: got %d %s, want %d", more, w.Code, w.Body, status)
+		}
+	}
+}

@@ -16,6 +16,8 @@ type common struct {
 	Stream  *bool           `json:"stream"` // absent: true
 	Format  json.RawMessage `json:"format"`
 	Options options         `json:"options"`
+
+	Logprobs bool `json:"logprobs"` // not supported
 }
 
 type options struct {
@@ -28,6 +30,13 @@ type options struct {
 	RepeatLast  *int            `json:"repeat_last_n"`
 	Seed        *int64          `json:"seed"`
 	Stop        json.RawMessage `json:"stop"`
+
+	// Not supported, except values without an effect.
+	Presence  float64  `json:"presence_penalty"`
+	Frequency float64  `json:"frequency_penalty"`
+	Mirostat  float64  `json:"mirostat"`
+	TypicalP  *float64 `json:"typical_p"`
+	TFS       *float64 `json:"tfs_z"`
 }
 
 // chatRequest is the body of /api/chat.
@@ -52,6 +61,9 @@ type generateRequest struct {
 	System string   `json:"system"`
 	Images []string `json:"images"`
 	Raw    bool     `json:"raw"`
+
+	Template string  `json:"template"` // not supported
+	Context  []int32 `json:"context"`  // not supported
 }
 
 func chat(c *api.Call) error {
@@ -104,6 +116,12 @@ func generate(c *api.Call) error {
 	switch {
 	case q.Suffix != "":
 		return api.Unsupported("suffix", "suffix: not supported")
+	case q.Template != "":
+		return api.Unsupported("template", "template: not supported; raw sends the prompt without a template")
+	case len(q.Context) > 0:
+		return api.Unsupported("context", "context: not supported; /api/chat takes the conversation")
+	case q.Raw && q.System != "":
+		return api.Unsupported("system", "system: excluded by raw")
 	case q.Prompt == "" && len(q.Images) == 0:
 		if err := q.constrain(ask); err != nil {
 			return err
@@ -180,6 +198,9 @@ func (q *common) ask(s *api.Server) (*api.Ask, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := q.refused(); err != nil {
+		return nil, err
+	}
 	ask := &api.Ask{Model: m}
 	p, o := &ask.Request.Preferences, &q.Options
 	for _, f := range []struct {
@@ -210,6 +231,23 @@ func (q *common) ask(s *api.Server) (*api.Ask, error) {
 	}
 	p.Stop, err = stops(o.Stop)
 	return ask, err
+}
+
+// refused reports fields that would change the answer and that are not supported.
+func (q *common) refused() error {
+	o := &q.Options
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"options.presence_penalty", o.Presence != 0}, {"options.frequency_penalty", o.Frequency != 0}, {"options.mirostat", o.Mirostat != 0},
+		{"options.typical_p", o.TypicalP != nil && *o.TypicalP != 1}, {"options.tfs_z", o.TFS != nil && *o.TFS != 1}, {"logprobs", q.Logprobs},
+	} {
+		if f.set {
+			return api.Unsupported(f.name, "%s: not supported", f.name)
+		}
+	}
+	return nil
 }
 
 // stops reads a string or an array of strings.

@@ -33,7 +33,7 @@ func (q *completeRequest) asks(s *api.Server) ([]*api.Ask, error) {
 		return nil, api.Unsupported("suffix", "suffix: not supported")
 	case q.BestOf != nil && *q.BestOf != 1:
 		return nil, api.Unsupported("best_of", "best_of: got %d, want 1", *q.BestOf)
-	case q.Logprobs != nil && *q.Logprobs != 0 && !q.Echo:
+	case q.Logprobs != nil && !q.Echo:
 		return nil, api.Unsupported("logprobs", "logprobs: supported with echo only")
 	}
 	var all []*api.Ask
