@@ -68,7 +68,7 @@ bench:
 	@scripts/bench.sh $(SIZE)
 
 # The clients of other projects against mm serve: make clients [MODEL=FILE.gguf]
-# [PYTHON=...] [NODE_DIR=...]. What is not installed is skipped by name.
+# [MM_PYTHON=...] [NODE_DIR=...]. What is not installed is skipped by name.
 clients:
 	@scripts/clients.sh $(MODEL)
 
@@ -93,7 +93,7 @@ openapi:
 bench-llm:
 	@scripts/bench-llm.sh $(if $(LEVELS),-levels $(LEVELS))
 
-# Prefill of long contexts beside PyTorch (TORCH_PYTHON).
+# Prefill of long contexts beside PyTorch (MM_PYTHON).
 bench-long:
 	@scripts/bench-long.sh
 
@@ -110,7 +110,7 @@ quality:
 bench-train:
 	@scripts/bench-train.sh
 
-# The trainer beside PyTorch's, eager and compiled (TORCH_PYTHON; MM_CPU=avx2
+# The trainer beside PyTorch's, eager and compiled (MM_PYTHON; MM_CPU=avx2
 # holds both to AVX2).
 bench-torch:
 	@scripts/bench-torch.sh
@@ -125,7 +125,7 @@ torch-handoff:
 improve:
 	@for m in $${METHODS:-star spin}; do $(GO) run ./cmd/mm train catalog/recipes/$$m.yaml --out runs/$$m --plot runs/$$m.svg || exit 1; done
 
-# Encoders and decoders in training beside PyTorch's (TORCH_PYTHON).
+# Encoders and decoders in training beside PyTorch's (MM_PYTHON).
 bench-net:
 	@scripts/bench-net.sh
 
@@ -156,17 +156,17 @@ parity:
 	MM_TEST_TYPES=$${MM_TEST_TYPES-F32,Q8_0,Q4_0} $(GO) test -count=1 -v -run 'Parity|SmolLM|Stories|Vocabularies|AgainstLibllama' ./core/infer ./core/tokenizer ./core/quant
 
 # Every architecture against Hugging Face transformers (builds a Python with
-# torch, or takes MM_HF_PYTHON).
+# torch, or takes MM_PYTHON).
 hf:
 	@scripts/hf.sh
 
 # Token ids of every kind of tokenizer against transformers', for folders and the
-# GGUF files made of them (builds a Python, or takes MM_TOKENS_PYTHON).
+# GGUF files made of them (builds a Python, or takes MM_PYTHON).
 tokens:
 	@scripts/tokens.sh
 
 # Vectors of all-MiniLM-L6-v2 and of random models of every family beside those of
-# transformers (builds a Python, or takes MM_EMBED_PYTHON).
+# transformers (builds a Python, or takes MM_PYTHON).
 embeddings:
 	@scripts/embeddings.sh
 
@@ -286,8 +286,8 @@ wer:
 # and Whisper on long sounds (needs torch, transformers).
 transcripts:
 	$(GO) build -o bin/mm ./cmd/mm
-	@dir=$$(mktemp -d) && $${PYTHON-python3} scripts/encdec.py "$$dir" large && MM_ENCDEC="$$dir" $(GO) test -count=1 -v -run TestEncDec ./cmd/mm; rc=$$?; rm -rf "$$dir"; exit $$rc
-	@dir=$$(mktemp -d) && MM_HOME="$$dir/home" $${PYTHON-python3} scripts/transcripts.py bin/mm "$$dir"; rc=$$?; rm -rf "$$dir"; exit $$rc
+	@dir=$$(mktemp -d) && $${MM_PYTHON-python3} scripts/encdec.py "$$dir" large && MM_ENCDEC="$$dir" $(GO) test -count=1 -v -run TestEncDec ./cmd/mm; rc=$$?; rm -rf "$$dir"; exit $$rc
+	@dir=$$(mktemp -d) && MM_HOME="$$dir/home" $${MM_PYTHON-python3} scripts/transcripts.py bin/mm "$$dir"; rc=$$?; rm -rf "$$dir"; exit $$rc
 
 # The TypeScript client: its types are those of the OpenAPI document, and its tests (needs node and npm).
 clients-typescript:
@@ -355,7 +355,7 @@ clients-python:
 	@cd clients/python && MM_BIN=$(CURDIR)/bin/mm PYTHONPATH=src PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -s tests
 
 # Vision language models of every family against Hugging Face transformers (builds
-# a Python with torch, or takes MM_HF_PYTHON).
+# a Python with torch, or takes MM_PYTHON).
 vision:
 	@scripts/strangers.sh
 
@@ -392,7 +392,7 @@ pictures:
 sounds:
 	@scripts/sounds.sh
 
-# Runs and models at a real server of MLflow, read back by its client (MLFLOW_PYTHON).
+# Runs and models at a real server of MLflow, read back by its client (MM_PYTHON).
 track:
 	@scripts/track.sh
 
@@ -469,12 +469,12 @@ buckets:
 data:
 	@scripts/data.sh
 
-# Losses, gradients of preferences beside TRL's DPOTrainer, on the same batch (TORCH_PYTHON
+# Losses, gradients of preferences beside TRL's DPOTrainer, on the same batch (MM_PYTHON
 # with trl).
 preference:
 	@scripts/preference.sh
 
-# Adapters of PEFT beside mm, both ways: logits of five adapters of two cores (TORCH_PYTHON
+# Adapters of PEFT beside mm, both ways: logits of five adapters of two cores (MM_PYTHON
 # with peft).
 peft:
 	@scripts/peft-adapters.sh

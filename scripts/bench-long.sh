@@ -5,7 +5,7 @@
 # for each the least of ROUNDS (default 3) is printed: seconds of time elapsed and of
 # processor time.
 #
-#   TORCH_PYTHON=venv/bin/python scripts/bench-long.sh
+#   MM_PYTHON=venv/bin/python scripts/bench-long.sh
 #
 # TOKENS (8192 32768), THREADS (1), ROUNDS; MM_CPU=avx2 keeps both to AVX2.
 set -euo pipefail

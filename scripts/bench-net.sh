@@ -9,7 +9,7 @@
 #
 #   scripts/bench-net.sh [STEPS] [CASE…]    50 steps; vit16 vit8 dit cnn
 #
-# TORCH_PYTHON is a Python with torch; without it nothing is measured.
+# MM_PYTHON is a Python with torch; without it nothing is measured.
 # MM_BENCH_THREADS is the number of threads of both, 1. MM_CPU=avx2 holds both to
 # AVX2.
 set -euo pipefail

@@ -4,7 +4,7 @@
 #
 #   scripts/bench-torch.sh [ROUNDS] [SIZE…]    3 rounds; 1.3M 1.3M-B16 3.9M 30M
 #
-# TORCH_PYTHON is a Python with torch 2.4 or later; without it nothing is
+# MM_PYTHON is a Python with torch 2.4 or later; without it nothing is
 # measured. MM_CPU=avx2 holds both to AVX2. MM_BENCH_THREADS asks for other
 # numbers of threads than "1 2". PyTorch's threads wait for each other in every
 # operation: on a machine with other work, two of them are slower than one.

@@ -6,14 +6,14 @@
 #
 #   scripts/bench-train.sh [ROUNDS]
 #
-# PYTHON is a Python with NumPy; where it has none, a virtual environment with
+# MM_PYTHON is a Python with NumPy; where it has none, a virtual environment with
 # numpy 2.4.6 is made in .bench/venv. The BPE part wants ../shared/data.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-python=${PYTHON:-python3}
+python=${MM_PYTHON:-python3}
 if ! "$python" -c 'import numpy' 2>/dev/null; then
   python=.bench/venv/bin/python
   [ -x "$python" ] || { mkdir -p .bench && python3 -m venv .bench/venv && "$python" -m pip install --quiet numpy==2.4.6; }

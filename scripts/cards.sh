@@ -3,7 +3,7 @@
 # README.md, .eval_results and CycloneDX hold the value of the one signed statement, and a
 # digit that is changed by hand in any of them is found.
 #
-#   MM_HUB_PYTHON=PYTHON scripts/cards.sh     PYTHON has huggingface_hub (scripts/hub.sh makes one)
+#   MM_PYTHON=PYTHON scripts/cards.sh     PYTHON has huggingface_hub (scripts/hub.sh makes one)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -21,7 +21,7 @@ cp eval/suite/testdata/tasks/colors.jsonl "$work/"
 "$mm" sbom "$work/dist" >"$work/card/sbom.cdx.json"
 "$mm" verify "$work/dist" --json >"$work/verified.json"
 "$mm" card "$work/dist" --check "$work/card"
-"$MM_HUB_PYTHON" - "$work" <<'PY'
+"$MM_PYTHON" - "$work" <<'PY'
 import glob, json, sys, yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 work = sys.argv[1]

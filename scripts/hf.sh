@@ -8,14 +8,14 @@
 #   scripts/hf.sh [DIR]     DIR keeps the Python and the models (default: .native/hf)
 #
 # The Python is of some gigabytes; another one that has torch and transformers
-# may be named by MM_HF_PYTHON.
+# may be named by MM_PYTHON.
 set -eu
 
 dir=${1:-.native/hf}
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
-python=${MM_HF_PYTHON:-$dir/venv/bin/python}
-if [ ! -x "$python" ]; then
+python=${MM_PYTHON:-$dir/venv/bin/python}
+if [ -z "${MM_PYTHON:-}" ] && [ ! -x "$python" ]; then
 	python3 -m venv "$dir/venv"
 	"$python" -m pip install --quiet torch==2.15.0 transformers==5.23.0 safetensors numpy
 fi

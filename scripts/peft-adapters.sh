@@ -1,8 +1,8 @@
 #!/bin/sh
 # Adapters of PEFT become modules and PEFT folders again; peft's logits are compared.
-# TORCH_PYTHON names a Python with torch, transformers and peft.
+# MM_PYTHON names a Python with torch, transformers and peft.
 set -eu
-python=${TORCH_PYTHON:-python3}
+python=${MM_PYTHON:-python3}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 go build -o "$dir/mm" ./cmd/mm

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Losses and gradients of mm's preferences beside TRL's, on the same batch, made anew.
-# TORCH_PYTHON names a Python with torch, transformers and trl.
+# MM_PYTHON names a Python with torch, transformers and trl.
 set -eu
-python=${TORCH_PYTHON:-python3}
+python=${MM_PYTHON:-python3}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 "$python" scripts/preference.py trl "$dir/trl.safetensors" 2>/dev/null

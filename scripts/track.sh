@@ -1,9 +1,9 @@
 #!/bin/sh
 # Sends a run to a real server of MLflow, killed at twenty points, and reads it back by MLflow's client.
-# MLFLOW_PYTHON is a Python with mlflow (pip install mlflow==3.17.2); without it the check is skipped.
+# MM_PYTHON is a Python with mlflow (pip install mlflow==3.17.2); without it the check is skipped.
 set -eu
 cd "$(dirname "$0")/.."
-python=${MLFLOW_PYTHON:-python3}
+python=${MM_PYTHON:-python3}
 "$python" -c 'import mlflow' 2>/dev/null || { echo "SKIP  mlflow is not installed"; exit 0; }
 dir=$(mktemp -d)
 server=

@@ -117,7 +117,7 @@ func allowed(b grammar.Bitset) func(func(int32) bool) {
 
 // Random texts of every schema, and of the public ones that are accepted, parse and
 // satisfy it, without dead ends. MM_GRAMMAR is the number for each, of public ones a
-// twentieth; MM_GRAMMAR_PYTHON a Python with jsonschema that validates them as well.
+// twentieth; MM_PYTHON a Python with jsonschema that validates them as well.
 func TestRandomTexts(t *testing.T) {
 	n := 2
 	if s := os.Getenv("MM_GRAMMAR"); s != "" {
@@ -199,7 +199,7 @@ type judge struct {
 }
 
 func newJudge(t *testing.T) *judge {
-	return &judge{t: t, python: os.Getenv("MM_GRAMMAR_PYTHON")}
+	return &judge{t: t, python: python("jsonschema")}
 }
 
 func (j *judge) add(s named, text string) {
@@ -215,7 +215,7 @@ func (j *judge) add(s named, text string) {
 
 func (j *judge) check() {
 	if j.python == "" {
-		j.t.Log("skipped: Python's jsonschema (MM_GRAMMAR_PYTHON)")
+		j.t.Log("skipped: Python's jsonschema (MM_PYTHON)")
 		return
 	}
 	cmd := exec.Command(j.python, filepath.Join("testdata", "validate.py"))
@@ -225,4 +225,13 @@ func (j *judge) check() {
 	if err != nil {
 		j.t.Errorf("%v", fmt.Errorf("python: %w", err))
 	}
+}
+
+// python returns $MM_PYTHON if it has the package, "" otherwise.
+func python(pkg string) string {
+	path := os.Getenv("MM_PYTHON")
+	if path == "" || exec.Command(path, "-c", "import "+pkg).Run() != nil {
+		return ""
+	}
+	return path
 }

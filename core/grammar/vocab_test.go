@@ -137,7 +137,7 @@ func exact(t *testing.T, name string, m *grammar.Masks, tok *tokenizer.Tokenizer
 // The cost of masks: the processor time of the mask and the step for each token
 // of random texts, without a cache at the start, of the schemas of this package and of
 // the public ones. llguidance computes the masks of the same texts if
-// MM_GRAMMAR_PYTHON has it.
+// MM_PYTHON has it.
 func TestMaskCost(t *testing.T) {
 	vocabularies(t, func(t *testing.T, tok *tokenizer.Tokenizer) {
 		runtime.LockOSThread() // to measure its time
@@ -198,9 +198,8 @@ type peer struct {
 }
 
 func newPeer(t *testing.T, tok *tokenizer.Tokenizer) *peer {
-	p := &peer{t: t, python: os.Getenv("MM_GRAMMAR_PYTHON")}
-	if p.python == "" || exec.Command(p.python, "-c", "import llguidance").Run() != nil {
-		p.python = ""
+	p := &peer{t: t, python: python("llguidance")}
+	if p.python == "" {
 		return p
 	}
 	head := struct {
@@ -240,7 +239,7 @@ func (p *peer) add(s named, texts [][]int32) {
 
 func (p *peer) run() {
 	if p.python == "" {
-		p.t.Log("skipped: llguidance (MM_GRAMMAR_PYTHON)")
+		p.t.Log("skipped: llguidance (MM_PYTHON)")
 		return
 	}
 	cmd := exec.Command(p.python, filepath.Join("testdata", "masks.py"))

@@ -212,3 +212,33 @@ func TestDocumentSizes(t *testing.T) {
 		}
 	}
 }
+
+// pythons finds the variables of shells, Makefile and tests that name a Python.
+var pythons = regexp.MustCompile(`(?:\$\{?|Getenv\("|LookupEnv\("|environ\.get\("|environ\[")([A-Z_]*PYTHON)\b`)
+
+// One variable names the Python of all scripts, targets and tests. ExecuTorch has its
+// own, beside it in one script; MM_MICROPYTHON is a guest of the sandbox.
+func TestPythonVariable(t *testing.T) {
+	allowed := map[string]bool{"MM_PYTHON": true, "EXECUTORCH_PYTHON": true, "MM_MICROPYTHON": true}
+	files, err := filepath.Glob(filepath.Join(root(t), "scripts", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, filepath.Join(root(t), "Makefile"))
+	files = append(files, goFiles(t)...)
+	seen := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range pythons.FindAllStringSubmatch(string(text), -1) {
+			if seen++; !allowed[m[1]] {
+				t.Errorf("%s: variable %s, want MM_PYTHON", file, m[1])
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("%d variables found, want at least 20", seen)
+	}
+}

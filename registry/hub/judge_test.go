@@ -16,10 +16,7 @@ import (
 
 // The hub's own client reads what mm publishes, and mm reads files that it publishes.
 func TestHuggingFaceHub(t *testing.T) {
-	python := os.Getenv("MM_HUB_PYTHON")
-	if python == "" {
-		t.Skip("skipped: MM_HUB_PYTHON names no Python with huggingface_hub (make hub makes one)")
-	}
+	python := testfiles.Python(t, "huggingface_hub")
 	d := registrytest.NewHub(t)
 	d.Token = "hf_secret"
 	c := client(t, d, "hf_secret")
