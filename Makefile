@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: stress web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve llama-server bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports exports-run hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: stress web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve tune wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve llama-server bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports exports-run hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
 
 all: check test
 
@@ -124,6 +124,11 @@ torch-handoff:
 # its own (SPIN), with held-out figures and intervals of every round.
 improve:
 	@for m in $${METHODS:-star spin}; do $(GO) run ./cmd/mm train catalog/recipes/$$m.yaml --out runs/$$m --plot runs/$$m.svg || exit 1; done
+
+# Instruction tuning of the reference core by chain and program of thought, compared with bare
+# answers, and tool distillation, with held-out figures before and after.
+tune:
+	@for m in $${METHODS:-answers cot pot distill}; do $(GO) run ./cmd/mm train catalog/recipes/$$m.yaml --out runs/$$m || exit 1; done
 
 # Encoders and decoders in training beside PyTorch's (MM_PYTHON).
 bench-net:

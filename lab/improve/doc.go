@@ -13,6 +13,10 @@
 //     model's own of the last round (train/preference, DPO). It learns from the
 //     examples of round 0 alone.
 //
+// Other methods adapt the core once, and compare it with the core itself, which is
+// round 0: to programs, to answers after their steps or without them, and to the
+// calls of a teacher (tool distillation).
+//
 // Held-out questions have numbers and wordings that no other question has. A part
 // of them chooses the best round and ends the run when rounds do not help; the
 // rest compares that round with round 0. Everything follows from the seed; a round

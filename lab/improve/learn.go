@@ -64,11 +64,21 @@ func (r *runner) learn(ctx context.Context, one *Round) (*llm.Model[float32], er
 		return nil, err
 	}
 	defer d.Close()
+	if r.spec.Method.tunes() && one.Round == 0 {
+		m, _, err := train.OpenBase(train.Resolve(r.opt.From, r.spec.Core))
+		if err != nil {
+			return nil, err
+		}
+		return m, r.export(d, m, nil)
+	}
 	spin := r.spec.Method == SPIN && one.Round > 0
 	var lines []byte
-	if spin {
+	switch {
+	case spin:
 		lines, err = r.pairs(ctx, one)
-	} else {
+	case r.spec.Method.tunes():
+		lines, err = r.lessons(ctx, one)
+	default:
 		lines, err = r.documents(ctx, one)
 	}
 	if err != nil {
@@ -87,8 +97,23 @@ func (r *runner) learn(ctx context.Context, one *Round) (*llm.Model[float32], er
 	if err != nil {
 		return nil, err
 	}
+	if r.spec.Method.tunes() {
+		if one.Sealed, err = r.sealed(m); err != nil {
+			return nil, err
+		}
+	}
 	m.Merge()
-	return m, fsx.Replace(filepath.Join(d.Path(), modelFile), 0o644, func(w io.Writer) error { return train.ExportGGUF(w, m, r.tok, nil) })
+	return m, r.export(d, m, lines)
+}
+
+// export completes the folder of a round with its model and the text that it learned.
+func (r *runner) export(d *fsx.Dir, m *llm.Model[float32], learned []byte) error {
+	if learned == nil {
+		if err := d.WriteFile(learnedFile, nil, 0o644); err != nil {
+			return err
+		}
+	}
+	return fsx.Replace(filepath.Join(d.Path(), modelFile), 0o644, func(w io.Writer) error { return train.ExportGGUF(w, m, r.tok, nil) })
 }
 
 // model reads the model of a complete round.

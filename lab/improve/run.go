@@ -15,7 +15,6 @@ import (
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset/synth"
 	"mm-abi.org/mm/train/llm"
-	"mm-abi.org/mm/train/nn"
 )
 
 // The files of a run.
@@ -41,6 +40,10 @@ type Round struct {
 	Skipped int    `json:"skipped,omitempty"` // SPIN: answers too long for the model
 	Choice  string `json:"choice"`            // the questions of the choice in order: 1 is right
 	Held    string `json:"held"`              // the held-out questions in order: 1 is right
+	// Teacher is the number of held-out questions with a right program of the teacher.
+	Teacher int `json:"teacher,omitempty"`
+	// Sealed is the core without the trained adapters. Of tuning only.
+	Sealed *train.Seal `json:"sealed,omitempty"`
 	// Start and Last compare the held-out answers with round 0 and with the
 	// round before.
 	Start train.Change `json:"start"`
@@ -140,10 +143,12 @@ func (r *runner) open(ctx context.Context) error {
 	if m.Config.Context < positions || tok.Special().EOS == tokenizer.None {
 		return train.Atf("/core", "core with %d positions: want at least %d, and an EOS", m.Config.Context, positions)
 	}
-	r.examples = synth.Worded(nn.Mix(s.Seed, 1), s.Examples, false, synth.Varied, s.Kinds...)
-	r.questions = synth.Worded(nn.Mix(s.Seed, 2), s.Questions, false, synth.Varied, s.Kinds...)
-	r.held = synth.Worded(nn.Mix(s.Seed, 3), s.HeldOut, true, synth.Unseen, s.Kinds...)
-	r.choice = synth.Worded(nn.Mix(s.Seed, 6), s.Choice, true, synth.Unseen, s.Kinds...)
+	r.examples = s.draw(1, s.Examples, false, synth.Varied)
+	r.questions = s.draw(2, s.Questions, false, synth.Varied)
+	r.held = s.draw(3, s.HeldOut, true, synth.Unseen)
+	if !s.Method.tunes() {
+		r.choice = s.draw(6, s.Choice, true, synth.Unseen)
+	}
 	r.verify, err = newVerifier(ctx)
 	return err
 }
@@ -172,6 +177,9 @@ func (r *runner) run(ctx context.Context) (Summary, error) {
 			sum.Reason = "no help"
 			break
 		}
+	}
+	if r.spec.Method.tunes() {
+		sum.Best = len(sum.Rounds) - 1 // nothing was chosen
 	}
 	sum.Change = sum.Rounds[sum.Best].Start
 	sum.Low, sum.High = sum.Change.Interval()
@@ -206,10 +214,10 @@ func (r *runner) round(ctx context.Context, n int, before []Round) (Round, error
 	if err != nil {
 		return one, err
 	}
-	if one.Choice, err = r.examine(ctx, m, r.choice); err != nil {
+	if one.Choice, err = r.examine(ctx, m, r.tok, r.choice); err != nil {
 		return one, err
 	}
-	if one.Held, err = r.examine(ctx, m, r.held); err != nil {
+	if one.Held, err = r.examine(ctx, m, r.tok, r.held); err != nil {
 		return one, err
 	}
 	start, last := one.Held, one.Held
@@ -221,18 +229,18 @@ func (r *runner) round(ctx context.Context, n int, before []Round) (Round, error
 }
 
 // examine answers questions greedily and returns the verdicts.
-func (r *runner) examine(ctx context.Context, m *llm.Model[float32], questions []synth.Errand) (string, error) {
+func (r *runner) examine(ctx context.Context, m *llm.Model[float32], tok *tokenizer.Tokenizer, questions []synth.Errand) (string, error) {
 	prompts := make([]prompt, len(questions))
 	for i, e := range questions {
 		prompts[i].text = e.Ask
 	}
-	answers, err := newSampler(m, r.tok, r.workers).answers(ctx, prompts)
+	answers, err := r.sampler(m, tok).answers(ctx, prompts)
 	if err != nil {
 		return "", err
 	}
 	marks := make([]byte, len(answers))
 	for i, a := range answers {
-		ok, err := r.verify.right(ctx, questions[i], a)
+		ok, err := r.right(ctx, questions[i], a)
 		if err != nil {
 			return "", err
 		}

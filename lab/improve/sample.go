@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 
 	"mm-abi.org/mm/core/pool"
@@ -18,6 +19,7 @@ type sampler struct {
 	tok   *tokenizer.Tokenizer
 	begin []int32 // BOS, if the tokenizer adds one
 	pool  *pool.Pool
+	stop  string // ends an answer with this text
 }
 
 func newSampler(m *llm.Model[float32], tok *tokenizer.Tokenizer, workers *pool.Pool) *sampler {
@@ -35,6 +37,7 @@ type prompt struct {
 	text        string
 	temperature float64 // 0 is greedy
 	seed        uint64
+	control     bool // parses control tokens in the text
 }
 
 // answers returns the answer to each prompt; "" is one without an end.
@@ -62,7 +65,7 @@ func (s *sampler) answer(d *llm.Decoder[float32], p prompt) (string, error) {
 	d.Reset()
 	var logits []float32
 	var err error
-	for _, id := range s.tok.Append(append([]int32{}, s.begin...), p.text, tokenizer.Options{}) {
+	for _, id := range s.tok.Append(append([]int32{}, s.begin...), p.text, tokenizer.Options{Special: p.control}) {
 		if logits, err = d.Feed(id); err != nil {
 			return "", err
 		}
@@ -74,6 +77,9 @@ func (s *sampler) answer(d *llm.Decoder[float32], p prompt) (string, error) {
 			return text, nil
 		}
 		text += s.tok.Piece(id)
+		if s.stop != "" && strings.HasSuffix(text, s.stop) {
+			return text, nil
+		}
 		if logits, err = d.Feed(id); err != nil {
 			return "", err
 		}

@@ -34,14 +34,13 @@ func newVerifier(ctx context.Context) (*verifier, error) {
 	return &verifier{g}, nil
 }
 
-// right reports whether an answer is one call of the calculator whose result is
-// that of the question. A program that states the result itself is none: a hint
-// would teach it. The error is the context's.
-func (v *verifier) right(ctx context.Context, e synth.Errand, answer string) (bool, error) {
+// call returns the arguments of an answer that is one call of the calculator, and
+// nothing else.
+func call(answer string) (args json.RawMessage, ok bool) {
 	body, ok := strings.CutPrefix(strings.TrimSpace(answer), callOpen)
 	body, closed := strings.CutSuffix(body, callClose)
 	if !ok || !closed {
-		return false, nil
+		return nil, false
 	}
 	var call struct {
 		Tool string          `json:"tool"`
@@ -50,22 +49,41 @@ func (v *verifier) right(ctx context.Context, e synth.Errand, answer string) (bo
 	d := json.NewDecoder(strings.NewReader(body))
 	d.DisallowUnknownFields()
 	if d.Decode(&call) != nil || d.More() || call.Tool != calculator || !bytes.HasPrefix(call.Args, []byte("{")) {
-		return false, nil
+		return nil, false
 	}
-	var args struct {
-		Expr string `json:"expr"`
+	return call.Args, true
+}
+
+// run executes the call that an answer is; ok reports a result. The error is the
+// context's.
+func (v *verifier) run(ctx context.Context, answer string) (result json.RawMessage, ok bool, err error) {
+	args, ok := call(answer)
+	if !ok {
+		return nil, false, nil
 	}
-	if json.Unmarshal(call.Args, &args) != nil || strings.TrimSpace(args.Expr) == e.Answer {
-		return false, nil
-	}
-	reply, err := v.guest.Call(ctx, sandbox.Call{Input: call.Args})
+	reply, err := v.guest.Call(ctx, sandbox.Call{Input: args})
 	if err != nil {
-		return false, ctx.Err()
+		return nil, false, ctx.Err()
 	}
 	var out struct {
 		Result json.RawMessage `json:"result"`
 	}
-	return json.Unmarshal(reply.Output, &out) == nil && equal(out.Result, []byte(e.Result)), nil
+	ok = json.Unmarshal(reply.Output, &out) == nil && len(out.Result) > 0
+	return out.Result, ok, nil
+}
+
+// right reports whether an answer is one call of the calculator whose result is
+// that of the question. A program that states the result itself is none: a hint
+// would teach it. The error is the context's.
+func (v *verifier) right(ctx context.Context, e synth.Errand, answer string) (bool, error) {
+	var args struct {
+		Expr string `json:"expr"`
+	}
+	if text, ok := call(answer); !ok || json.Unmarshal(text, &args) != nil || strings.TrimSpace(args.Expr) == e.Answer {
+		return false, nil
+	}
+	result, ok, err := v.run(ctx, answer)
+	return ok && equal(result, []byte(e.Result)), err
 }
 
 // equal compares two JSON texts by their values.

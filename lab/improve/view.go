@@ -6,15 +6,22 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/plot"
 )
 
 // String returns a line on the round.
 func (r Round) String() string {
 	low, high := r.Start.Interval()
-	line := fmt.Sprintf("round %d: held out %d of %d right, %+.1f %% since round 0 (95 %%: %+.1f to %+.1f); choice %d of %d; learned %d",
-		r.Round, r.Start.After, r.Start.N, 100*r.Start.Difference(), 100*low, 100*high, r.right(), len(r.Choice), r.Learned)
-	if r.Sampled > 0 {
+	line := fmt.Sprintf("round %d: held out %d of %d right, %+.1f %% since round 0 (95 %%: %+.1f to %+.1f)",
+		r.Round, r.Start.After, r.Start.N, 100*r.Start.Difference(), 100*low, 100*high)
+	if len(r.Choice) > 0 {
+		line += fmt.Sprintf("; choice %d of %d", r.right(), len(r.Choice))
+	}
+	line += fmt.Sprintf("; learned %d", r.Learned)
+	if r.Sealed != nil && r.Sampled > 0 {
+		line += fmt.Sprintf("; %d of %d calls of the teacher right, %d held out", r.Right, r.Sampled, r.Teacher)
+	} else if r.Sampled > 0 {
 		line += fmt.Sprintf("; %d of %d questions right, %d more with a hint, %d skipped", r.Right, r.Sampled, r.Hinted, r.Skipped)
 	}
 	return line
@@ -22,6 +29,9 @@ func (r Round) String() string {
 
 // String returns the answer of the run in words.
 func (s Summary) String() string {
+	if s.Spec.Method.tunes() {
+		return s.tuned()
+	}
 	interval := fmt.Sprintf("%+.1f %% (95 %%: %+.1f to %+.1f)", 100*s.Change.Difference(), 100*s.Low, 100*s.High)
 	switch {
 	case s.Helps:
@@ -30,6 +40,27 @@ func (s Summary) String() string {
 		return fmt.Sprintf("%s does not help: no round is better than round 0 in the choice; end: %s", s.Spec.Method, s.Reason)
 	}
 	return fmt.Sprintf("%s does not help beyond chance: round %d changes the held-out answers of round 0 by %s", s.Spec.Method, s.Best, interval)
+}
+
+// tuned returns the answer of a run that tunes.
+func (s Summary) tuned() string {
+	last := s.Rounds[len(s.Rounds)-1]
+	before, after := s.Rounds[0].Start, last.Start
+	share := func(right int) string {
+		score := train.Score{Right: right, N: after.N}
+		low, high := score.Interval()
+		return fmt.Sprintf("%.1f %% (95 %%: %.1f to %.1f)", 100*score.Accuracy(), 100*low, 100*high)
+	}
+	verdict := "does not help beyond chance"
+	if s.Helps {
+		verdict = "helps"
+	}
+	text := fmt.Sprintf("%s %s: %s of %d held-out questions right before, %s after; change %+.1f points (95 %%: %+.1f to %+.1f)", s.Spec.Method, verdict,
+		share(before.After), after.N, share(after.After), 100*s.Change.Difference(), 100*s.Low, 100*s.High)
+	if d := last.Sealed; d != nil {
+		text += fmt.Sprintf("; %s: sha256 %s before = after, %d tensors", d.Part, d.Before, d.Tensors)
+	}
+	return text
 }
 
 // Figures are the numbers of a summary.
@@ -65,7 +96,11 @@ func (s Summary) Chart() plot.Chart {
 		held.Points = append(held.Points, plot.Point{X: x, Y: 100 * r.Accuracy()})
 		choice.Points = append(choice.Points, plot.Point{X: x, Y: 100 * float64(r.right()) / float64(max(len(r.Choice), 1))})
 	}
-	return plot.Chart{Title: s.Spec.Name, X: "round", Y: "right, %", Lines: []plot.Line{held, choice}}
+	chart := plot.Chart{Title: s.Spec.Name, X: "round", Y: "right, %", Lines: []plot.Line{held}}
+	if !s.Spec.Method.tunes() {
+		chart.Lines = append(chart.Lines, choice)
+	}
+	return chart
 }
 
 // Plot draws the chart to a file.
