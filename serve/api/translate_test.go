@@ -90,7 +90,10 @@ func TestUnsupported(t *testing.T) {
 		`,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://a.example/b.png"}}]}]`: "messages[0].content[0].image_url.url",
 		`,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]}]`:     "messages[0].content[0].image_url.url",
 		`,"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"?"}}]}]`:                 "messages[0].content[0].input_audio.data",
-		`,"messages":[{"role":"user","content":5}]`:                                                                   "messages",
+		`,"messages":[{"role":"user"}]`: "messages[0].content", `,"messages":[{"role":"system","content":null},{"role":"user","content":"x"}]`: "messages[0].content",
+		`,"messages":[{"role":"user","contents":"x"}]`: "messages[0].content", `,"messages":[{"role":"user","content":""}]`: "", `,"messages":[{"role":"user","content":[]}]`: "",
+		`,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null},{"role":"tool","content":null}]`: "",
+		`,"messages":[{"role":"user","content":5}]`: "messages",
 	} {
 		body := chatBody("hi", more)
 		if rest, ok := strings.CutPrefix(more, `,"messages":`); ok {

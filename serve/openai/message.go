@@ -77,6 +77,9 @@ func turns(list []message) (out []talk.Message, media bool, err error) {
 		if m.Function != nil {
 			return nil, false, api.Unsupported(at+".function_call", "%s.function_call: use tool_calls", at)
 		}
+		if m.Content == nil && (turn.Role == talk.System || turn.Role == talk.User) {
+			return nil, false, api.Invalid(at+".content", "%s.content: missing", at)
+		}
 		var shown bool
 		if turn.Parts, shown, err = parts(at+".content", m.Content); err != nil {
 			return nil, false, err
