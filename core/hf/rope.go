@@ -51,7 +51,7 @@ func (r *shapeReader) base() float64 {
 	switch {
 	case r.s.Arch == "gpt-oss":
 		return 150000
-	case r.s.Arch == "gemma3", r.s.Arch == "qwen2vl", r.s.Arch == "qwen3moe", r.s.Arch == "mistral3", r.s.Arch == "llama" && r.s.Experts > 0:
+	case r.s.Arch == "gemma3", r.s.Arch == "gemma3n", r.s.Arch == "qwen2vl", r.s.Arch == "qwen3moe", r.s.Arch == "mistral3", r.s.Arch == "llama" && r.s.Experts > 0:
 		return 1e6
 	case r.s.Arch == "qwen3vl", r.s.Arch == "ernie4_5":
 		return 5e5

@@ -51,6 +51,7 @@ func families() map[string]family {
 		"GemmaForCausalLM":            {arch: "gemma", names: llama.names, shape: (*shapeReader).gemma, tied: true, plus: true},
 		"Gemma2ForCausalLM":           {arch: "gemma2", names: llamaNames(post), shape: (*shapeReader).gemma2, tied: true, plus: true},
 		"Gemma3ForCausalLM":           {arch: "gemma3", names: llamaNames(post), shape: (*shapeReader).gemma3, tied: true, plus: true, local: true},
+		"Gemma3nForCausalLM":          {arch: "gemma3n", names: gemma3nNames(post), shape: (*shapeReader).gemma3n, tied: true, local: true},
 		"Phi3ForCausalLM":             {arch: "phi3", names: llamaNames(map[string]string{"ffn_up": "mlp.gate_up_proj"}), shape: (*shapeReader).phi3},
 		"SmolLM3ForCausalLM":          {arch: "smollm3", names: llama.names, shape: (*shapeReader).smollm3, tied: true},
 		"Olmo2ForCausalLM":            {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo2},
@@ -199,7 +200,9 @@ func (r *shapeReader) sizes() {
 	s.Width = r.count("hidden_size")
 	s.Heads = r.count("num_attention_heads")
 	s.KVHeads = r.countOr("num_key_value_heads", s.Heads)
-	s.Hidden = r.count("intermediate_size")
+	if s.Hidden = r.same("intermediate_size", 0); !r.has("intermediate_size") {
+		r.count("intermediate_size")
+	}
 	s.Vocab = r.count("vocab_size")
 	if s.Heads > 0 {
 		s.HeadDim = r.countOr("head_dim", s.Width/s.Heads)

@@ -276,6 +276,9 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	if o := b.family.names.order[src.part]; o != 0 {
 		want[0] = src.byHeads(o, b.shape.Mixer, b.shape.Width)
 	}
+	if src.part == perLayer {
+		src.few(want)
+	}
 	if src.transpose = b.family.names.columns[src.part] && len(want) == 2; src.transpose {
 		slices.Reverse(want)
 	}

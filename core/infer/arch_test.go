@@ -29,6 +29,11 @@ func small(name string) Config {
 		local := c.Rope
 		local.Base = 100
 		c.Window, c.Windowed, c.Local, c.Rope.Base = 260, []bool{true, true, false, true}, &local, 1e6
+	case "gemma3n":
+		local := c.Rope
+		local.Base = 100
+		c.Layers, c.Window, c.Windowed, c.Local, c.Rope.Base, c.LogitCap = 6, 260, []bool{true, false, true, true, false, true}, &local, 1e6, 30
+		c.Altup = &arch.Altup{Streams: 4, Rank: 16, PerLayer: 12, Shared: 3, Cutoffs: []float32{1.6448533, arch.Dense, 0.3, arch.Dense, -0.5, 1}}
 	case "phi3":
 		c.Rope.Scaling, c.Rope.OriginalContext, c.Rope.AttentionFactor = arch.LongRope, 64, 1.2
 	case "smollm3":

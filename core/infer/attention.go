@@ -85,8 +85,8 @@ func (p *placeTask) Do(_, lo, hi int) {
 	}
 }
 
-// placeHead stores the key and the value of a head of row t and scales the
-// queries that read them, by 1/√D unless the model sets a scale.
+// placeHead stores the key and the value of a head of row t, unless an earlier layer
+// did, and scales the queries that read them, by 1/√D unless the model sets a scale.
 func (w *work) placeHead(t, head int) {
 	c, layer := &w.m.cfg, w.attention.layer
 	group := c.Heads / c.KVHeads * c.HeadDim
@@ -95,10 +95,14 @@ func (w *work) placeHead(t, head int) {
 	q := w.query.row(t, c.Heads*c.HeadDim)[head*group:][:group]
 	y := &w.m.layers[layer]
 	w.rotate(q, y, &y.queryNorm, head*(c.Heads/c.KVHeads), t)
-	w.rotate(k, y, &y.keyNorm, head, t)
 	tensor.Scale(q, w.m.attentionScale*w.cooling(t))
 	cache := w.spans[w.owner[t]].cache
 	cache.Spread(q)
+	if y.shares {
+		return
+	}
+	w.rotate(k, y, &y.keyNorm, head, t)
+	y.valueNorm.apply(v, v, c.Epsilon)
 	cache.Spread(k)
 	cache.Store(y.slot, head, w.position(t), k, v)
 }

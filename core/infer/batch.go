@@ -115,6 +115,7 @@ func (r *reading) span(to, row int) span {
 		keep:   max(0, min(n, to-(r.rows-r.keep))), // rows with logits are the last of the input
 		blocks: r.blocks, deep: s.load(s.m.work.input(row + n)[row*c:], r.in, r.read, to),
 	}
+	p.tokens = s.tokens[len(s.tokens)-n:]
 	if r.places != nil {
 		p.places = r.places[r.read:to]
 	}

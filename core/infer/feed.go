@@ -15,7 +15,11 @@ func (w *work) feedForward(y *layer) {
 		return
 	}
 	w.hidden.Resize(w.rows, w.m.cfg.Hidden)
-	w.activate(&w.normed, &y.feed, &w.hidden)         // hidden: T×F
+	if y.cutoff != arch.Dense {
+		w.sparse(y) // hidden: T×F
+	} else {
+		w.activate(&w.normed, &y.feed, &w.hidden) // hidden: T×F
+	}
 	w.multiply(&w.hidden, term{&y.feed.down, &w.out}) // out: T×C
 }
 

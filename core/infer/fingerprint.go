@@ -60,6 +60,14 @@ func (m *Model) hashWeights(h hash.Hash) {
 			hashFloats(h, v)
 		}
 	}
+	if m.altup != nil {
+		fmt.Fprintf(h, "%v %d\n", m.altup.table.typ, len(m.altup.table.data))
+		h.Write(m.altup.table.data)
+		for _, l := range m.altup.matrices() {
+			linearWeights(l)
+		}
+		hashFloats(h, m.altup.norm.gain)
+	}
 	for i := range m.layers {
 		y := &m.layers[i]
 		for _, l := range []linear{y.key, y.value, y.query, y.attentionOut, y.feed.gate, y.feed.up, y.feed.down, y.router} {
@@ -71,6 +79,14 @@ func (m *Model) hashWeights(h hash.Hash) {
 			}
 			hashFloats(h, y.latent.queryNorm.gain)
 			hashFloats(h, y.latent.norm.gain)
+		}
+		if y.altup != nil {
+			for _, l := range y.altup.matrices() {
+				linearWeights(l)
+			}
+			for _, v := range y.altup.vectors() {
+				hashFloats(h, v)
+			}
 		}
 		if x := y.mixer; x != nil {
 			linearWeights(x.in)

@@ -21,6 +21,7 @@ type span struct {
 	keep  int // the last rows whose logits are computed
 	row   int // index of the first row in the pass
 
+	tokens []int32     // of the rows; vector: none
 	places []place     // of the rows; nil: their positions
 	blocks []block     // of the session that reach into the rows, or nil
 	deep   []deepInput // for the first layers, or nil
@@ -50,14 +51,24 @@ func newPass(observer Observer, spans ...span) pass {
 func (m *Model) forward(ctx context.Context, p pass) error {
 	w := &m.work
 	w.begin(p)
+	all := p.allRows() || m.altup != nil // whose streams pass all layers
+	if m.altup != nil {
+		w.spread() // streams: K×T×C
+	}
 	for i := range m.layers {
 		y := &m.layers[i]
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		w.observeLayer(i)
+		if y.altup != nil {
+			w.predict(i) // x: T×C
+		}
 		w.norm(&y.attentionNorm) // normed: T×C
-		last := i == len(m.layers)-1 && !p.allRows()
+		last := i == len(m.layers)-1 && !all
+		if y.altup != nil {
+			w.aside(y.altup) // laurel: T×C
+		}
 		if y.mixer != nil {
 			w.mix(y) // out: T×C
 		} else {
@@ -75,6 +86,9 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 			w.norm(&y.hiddenNorm) // of the input of attention
 		}
 		w.add(&w.out, &y.attentionPost) // x: T×C
+		if y.altup != nil {
+			w.altup.run(joinLaurel) // x: T×C
+		}
 		if m.cfg.Hidden == 0 {
 			continue // layers have no feed-forward half
 		}
@@ -85,11 +99,17 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		}
 		w.feedForward(y)             // out: T×C
 		w.add(&w.out, &y.hiddenPost) // x: T×C
+		if y.altup != nil {
+			w.correct(y.altup) // streams: K×T×C
+		}
 		w.deepen(i)
+	}
+	if m.altup != nil {
+		w.gather() // x: T×C
 	}
 	w.observeLayer(len(m.layers))
 	w.norm(&m.outputNorm) // normed: T×C
-	if p.allRows() {
+	if all {
 		w.show()
 		w.observe(&w.normed, term{by: &m.output})
 		w.observer = nil // the remaining rows were observed already
@@ -114,6 +134,8 @@ func (w *work) project(i int, y *layer) {
 	} else if w.m.gates {
 		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.both})
 		w.m.threads.For(w.rows, 1, &w.parting) // q, gates: T×(H·D)
+	} else if y.shares {
+		w.multiply(&w.normed, term{&y.query, &w.query}) // q: T×(H·D)
 	} else {
 		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
 	}
@@ -198,6 +220,7 @@ type work struct {
 
 	latent    latentWork
 	mixing    mixWork
+	altup     altupWork
 	scores    []float32       // E, by which experts are chosen
 	bests     []float32       // of the groups of experts
 	scratch   []panel.Scratch // one a thread
@@ -215,7 +238,7 @@ func (w *work) init(m *Model) {
 	w.m = m
 	w.scratch = make([]panel.Scratch, m.threads.Threads())
 	w.parting.w = w
-	w.normalise.w, w.residual.w, w.placement.w, w.product.w, w.active.w, w.attention.w, w.latent.w, w.mixing.w = w, w, w, w, w, w, w, w
+	w.normalise.w, w.residual.w, w.placement.w, w.product.w, w.active.w, w.attention.w, w.latent.w, w.mixing.w, w.altup.w = w, w, w, w, w, w, w, w, w
 	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
 }
 
@@ -239,6 +262,9 @@ func (w *work) begin(p pass) {
 	}
 	if c.Latent != nil {
 		w.latent.resize(w.m, p.rows)
+	}
+	if c.Altup != nil {
+		w.altup.resize(w.m, p.rows)
 	}
 	w.query.resize(p.rows, c.Heads*c.HeadDim)
 	if w.m.gates {

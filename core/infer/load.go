@@ -50,6 +50,7 @@ type Model struct {
 
 	embedding  embedding
 	positions  []float32 // Context×C, added to the embeddings, or nil
+	altup      *altup    // of several residual streams, or nil
 	layers     []layer
 	outputNorm norm   // C
 	output     linear // C → V
@@ -98,6 +99,8 @@ type layer struct {
 	sinks         []float32 // H, scores without a value, or nil
 	mixer         *mixer    // instead of attention, or nil
 	slot          int       // of its keys and values in the cache
+	shares        bool      // they are those of an earlier layer
+	valueNorm     norm      // D, of the values of each head
 	latent        *latent   // compression of queries, keys and values, or nil
 	attentionOut  linear    // H·D → C
 	attentionPost norm      // C, of the result
@@ -111,6 +114,9 @@ type layer struct {
 	routerBias []float32 // E, added to the scores that choose experts, or nil
 	experts    []feed    // experts that the router chooses from, instead of feed
 	hiddenPost norm      // C, of the result
+	cutoff     float32   // of gates, or arch.Dense
+
+	altup *altupLayer // of several residual streams, or nil
 }
 
 // feed is a feed-forward layer: down(act(up·x)), or down(act(gate·x) ⊙ up·x).
@@ -217,7 +223,8 @@ func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 func (m *Model) Config() Config { return m.cfg }
 
 // Embed returns the vectors of tokens, n × C for n tokens:
-// [Session.FeedVectors] of them equals Feed of the tokens.
+// [Session.FeedVectors] of them equals Feed of the tokens, except that vectors have
+// the numbers of token 0 for each layer if the model has such numbers (Gemma 3n).
 func (m *Model) Embed(tokens []int32) ([]float32, error) {
 	m.mu.Lock() // the embedding is in the file, which Close unmaps
 	defer m.mu.Unlock()
@@ -263,13 +270,13 @@ func (m *Model) Threads() int { return m.threads.Threads() }
 
 // WeightBytes returns the memory read for each generated token.
 func (m *Model) WeightBytes() int {
-	n := m.output.bytes()
+	n := m.output.bytes() + m.altup.bytes()
 	for i := range m.layers {
 		y := &m.layers[i]
 		for _, w := range []linear{y.query, y.key, y.value, y.attentionOut, y.router} {
 			n += w.bytes()
 		}
-		n += y.feed.bytes() + y.latent.bytes() + y.mixer.bytes()
+		n += y.feed.bytes() + y.latent.bytes() + y.mixer.bytes() + y.altup.bytes()
 		if len(y.experts) > 0 {
 			n += m.cfg.ExpertsUsed * y.experts[0].bytes()
 		}

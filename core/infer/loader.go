@@ -3,6 +3,7 @@ package infer
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
@@ -16,7 +17,7 @@ func (m *Model) load(l *loader) {
 	c := m.cfg
 	y := c.Style()
 	l.begin("", c.Globals())
-	m.embedding = l.embedding(c.Width, c.Vocab)
+	m.embedding = l.embedding(arch.TokenEmbedding, c.Width, c.Vocab)
 	m.positions = l.vector(arch.Positions, c.Width*c.Context)
 	m.outputNorm = l.norm(c.OutputNorm(), c.Width, y)
 	if l.there(arch.Output) {
@@ -31,17 +32,25 @@ func (m *Model) load(l *loader) {
 		m.ropeShort = l.divisors(arch.RopeFreqs, c.Rope.Dims/2)
 		m.ropeLong = m.ropeShort
 	}
+	if c.Altup != nil {
+		m.altup = &altup{}
+		m.altup.load(l, c)
+	}
 	m.layers = make([]layer, c.Layers)
 	slot, at := 0, 0
 	for i := range m.layers {
 		l.begin(arch.Block(i), c.Layer(i, l.there))
-		m.layers[i].slot = slot
+		m.layers[i].slot, m.layers[i].cutoff = slot, c.Cutoff(i)
 		if c.Recurs(i) {
 			m.layers[i].loadRecurrent(l, c, at)
 			at += c.Mixer.Memory(c.Width)
 			continue
 		}
-		slot++
+		if at := c.KeysOf(i); at != i {
+			m.layers[i].slot, m.layers[i].shares = m.layers[at].slot, true
+		} else {
+			slot++
+		}
 		m.layers[i].load(l, c)
 		m.layers[i].window = c.WindowOf(i)
 		switch {
@@ -87,6 +96,8 @@ func (y *layer) load(l *loader, c Config) {
 	case l.expects("attn_qkv.weight"):
 		parts := l.linears("attn_qkv", c.Width, queries, keys, keys)
 		y.query, y.key, y.value = parts[0], parts[1], parts[2]
+	case y.shares:
+		y.query = l.linear("attn_q", c.Width, queries)
 	default:
 		y.key = l.linear("attn_k", c.Width, keys)
 		y.value = l.linear("attn_v", c.Width, keys)
@@ -97,7 +108,12 @@ func (y *layer) load(l *loader, c Config) {
 		}
 	}
 	y.queryNorm = l.headNorm("attn_q_norm.weight", c.Heads, c.HeadDim, style)
-	y.keyNorm = l.headNorm("attn_k_norm.weight", c.KVHeads, c.HeadDim, style)
+	if !y.shares {
+		y.keyNorm = l.headNorm("attn_k_norm.weight", c.KVHeads, c.HeadDim, style)
+	}
+	if style.ValueNorm {
+		y.valueNorm.gain = slices.Repeat([]float32{1}, c.HeadDim)
+	}
 	y.attentionOut = l.linear("attn_output", queries, c.Width)
 	y.attentionPost = l.norm("post_attention_norm", c.Width, style)
 	y.hiddenNorm = l.norm("ffn_norm", c.Width, style)
@@ -114,6 +130,9 @@ func (y *layer) load(l *loader, c Config) {
 		}
 	}
 	y.hiddenPost = l.norm("post_ffw_norm", c.Width, style)
+	if c.Altup != nil {
+		y.loadAltup(l, c)
+	}
 	y.loadFeed(l, c)
 }
 
@@ -238,9 +257,9 @@ func (l *loader) find(name string) (gguf.Tensor, bool) {
 	return t, true
 }
 
-// embedding loads the token vectors.
-func (l *loader) embedding(width, vocab int) embedding {
-	e, ok := l.find(arch.TokenEmbedding)
+// embedding loads a vector of each token.
+func (l *loader) embedding(name string, width, vocab int) embedding {
+	e, ok := l.find(name)
 	switch {
 	case !ok:
 	case !quant.CanDequantize(e.Type):

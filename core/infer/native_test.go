@@ -363,6 +363,15 @@ func rival(name string, widen func(*Config)) (Config, Memory) {
 		cfg.Mixer.Inner = 128
 	case "exaone4":
 		cfg.Window, cfg.Windowed, cfg.Unrotated = 0, nil, nil
+	case "gemma3n": // llama.cpp has two sizes, and cuts gates by the deviation of one number fewer
+		cfg.Hidden = 512
+		cfg.Layers, cfg.Windowed, cfg.Altup = 23, make([]bool, 23), &arch.Altup{Streams: 4, Rank: 64, PerLayer: 256, Shared: 3, Cutoffs: make([]float32, 23)}
+		for i := range cfg.Windowed {
+			cfg.Windowed[i], cfg.Altup.Cutoffs[i] = (i+1)%5 != 0, arch.Dense
+			if i < 10 {
+				cfg.Altup.Cutoffs[i] = 1.6448533535003662
+			}
+		}
 	}
 	widen(&cfg)
 	switch name {
@@ -392,8 +401,14 @@ func rival(name string, widen func(*Config)) (Config, Memory) {
 			delete(weights, tensor)
 		}
 	}
+	if name == "gemma3n" { // rounding grows with larger gains
+		for i := range cfg.Layers {
+			tensor.Scale(weights[arch.Block(i)+"attn_q_norm.weight"].Data, 0.25)
+			tensor.Scale(weights[arch.Block(i)+"post_ffw_norm.weight"].Data, 0.3)
+		}
+	}
 	switch name { // tied output
-	case "gemma", "gemma2", "command-r", "cohere2":
+	case "gemma", "gemma2", "gemma3n", "command-r", "cohere2":
 		delete(weights, arch.Output)
 	}
 	return cfg, weights

@@ -350,7 +350,7 @@ func TestAgainstPaper(t *testing.T) {
 	for _, name := range arch.Known() {
 		for _, n := range []int{5, 300} {
 			cfg := small(name)
-			if cfg.Latent != nil || cfg.Mixer != nil {
+			if cfg.Latent != nil || cfg.Mixer != nil || cfg.Altup != nil {
 				continue // core/hf compares these with transformers
 			}
 			if n == 5 && cfg.Window > 0 {

@@ -189,7 +189,7 @@ func (s *Session) Recall(ctx context.Context) error {
 	}
 	s.cache.Own(n - 1)
 	s.m.embed(s.m.work.input(1), s.tokens[n-1])
-	last := span{cache: s.cache, turns: s.turns, first: n - 1, rows: 1, keep: 1}
+	last := span{cache: s.cache, turns: s.turns, tokens: s.tokens[n-1:], first: n - 1, rows: 1, keep: 1}
 	if next := int32(s.Next()) - 1; int(next) != n-1 {
 		last.places = []place{{next, next, next}}
 	}

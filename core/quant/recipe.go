@@ -145,7 +145,10 @@ func (m Model) attention(layer int) (before, count int) {
 
 // single lists the matrices, by parts of their names, that are F32 in any file:
 // they are small, and llama.cpp's operators for convolutions take nothing else.
-var single = []string{"_norm.weight", "ffn_gate_inp", "position_embd.", "token_types.", "ssm_conv1d", "shortconv.conv."}
+var single = []string{"_norm.weight", "ffn_gate_inp", "position_embd.", "token_types.", "ssm_conv1d", "shortconv.conv.", "altup_correct_coef", "altup_predict_coef"}
+
+// kept lists the matrices, by parts of their names, that no recipe quantizes.
+var kept = []string{"altup", "laurel", "per_layer_model_proj"}
 
 // Single reports whether the named tensor, if it has rank dimensions other than
 // 1, is F32 in any file, as llama.cpp's converter and quantizer have it.
@@ -167,11 +170,11 @@ func rank(dims []int) int {
 // contiguous one first. Vectors stay F32: norms and biases are small and
 // important.
 func (r Recipe) Type(name string, dims []int, m Model) tensor.Type {
-	if Single(name, rank(dims)) {
+	if Single(name, rank(dims)) || slices.ContainsFunc(kept, func(part string) bool { return strings.Contains(name, part) }) {
 		return tensor.F32
 	}
 	layer, rest := split(name)
-	if name == "output.weight" || name == "token_embd.weight" && m.Tied {
+	if name == "output.weight" || (name == "token_embd.weight" || name == "per_layer_token_embd.weight") && m.Tied {
 		if m.Falcon && r.quantizes() {
 			return fit(tensor.Q8_0, dims[0])
 		}

@@ -35,6 +35,10 @@ func small(name string) arch.Shape {
 		local := s.Rope
 		local.Base = 100
 		s.Window, s.Windowed, s.Local, s.Rope.Base = 7, []bool{true, true, false, true}, &local, 1e6
+	case "gemma3n":
+		local := s.Rope
+		s.Window, s.Windowed, s.Local = 7, []bool{true, false, true, false}, &local
+		s.Altup = &arch.Altup{Streams: 4, Rank: 16, PerLayer: 12, Shared: 2}
 	case "phi3":
 		s.Window, s.Windowed = 9, []bool{true, true, true, true}
 		s.Rope.Scaling, s.Rope.OriginalContext, s.Rope.AttentionFactor = arch.LongRope, 16, 1.2
@@ -260,7 +264,7 @@ func TestEveryArchitecture(t *testing.T) {
 				}
 				return
 			}
-			refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms", "deepseek2": "latent attention", "arcee": "squares", "nemotron": "squares"}[name]
+			refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms", "deepseek2": "latent attention", "arcee": "squares", "nemotron": "squares", "gemma3n": "layers of 4 residual streams"}[name]
 			if s.Mixer != nil {
 				refused = "layers with a state"
 			}

@@ -96,6 +96,9 @@ func read(f *gguf.File) (arch.Shape, error) {
 	if s.Latent != nil {
 		return s, fmt.Errorf("writing a window of %s: %w: latent attention", s.Arch, ErrUnsupported)
 	}
+	if s.Altup != nil {
+		return s, fmt.Errorf("writing a window of %s: %w: layers of %d residual streams", s.Arch, ErrUnsupported, s.Altup.Streams)
+	}
 	if s.Experts > 0 {
 		return s, fmt.Errorf("writing a window of %s: %w: layers that choose among %d experts", s.Arch, ErrUnsupported, s.Experts)
 	}

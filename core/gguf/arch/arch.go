@@ -84,6 +84,8 @@ type Shape struct {
 	// and values; nil without such layers.
 	Mixer     *Mixer `json:",omitempty"`
 	Recurrent []bool `json:",omitempty"`
+	// Altup describes layers of several residual streams, or is nil.
+	Altup *Altup `json:",omitempty"`
 
 	// Parallel is set if attention and feed-forward read the same residual.
 	Parallel bool `json:",omitempty"`
@@ -169,7 +171,7 @@ func (s Shape) Check() error {
 		}
 		faults = append(faults, s.checkGroups())
 	}
-	return errors.Join(append(faults, s.checkLayers(), s.checkFactors())...)
+	return errors.Join(append(faults, s.checkLayers(), s.checkFactors(), s.checkAltup())...)
 }
 
 // within returns an error unless a size is within its limits.
@@ -241,7 +243,7 @@ func (s Shape) checkFactors() error {
 // Plain reports whether layers are described by their sizes and rotation alone:
 // no windows, experts, scales, caps, or other activation.
 func (s Shape) Plain() bool {
-	return s.Windowed == nil && s.Unrotated == nil && s.Latent == nil && s.Mixer == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
+	return s.Windowed == nil && s.Unrotated == nil && s.Latent == nil && s.Mixer == nil && s.Altup == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
 		s.Cooling == 0 && s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
 }
 

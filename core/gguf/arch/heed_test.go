@@ -3,6 +3,7 @@ package arch_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,12 @@ func plain(name string) arch.Shape {
 		local := s.Rope
 		local.Base = 5000
 		s.Local, s.Rope.Base = &local, 1e6
+	case "gemma3n":
+		s.Window, s.Windowed = 8, []bool{true, true, true, true, false, true}
+		local := s.Rope
+		local.Base = 5000
+		s.Local, s.Rope.Base, s.LogitCap = &local, 1e6, 30
+		s.Altup = &arch.Altup{Streams: 3, Rank: 24, PerLayer: 12, Shared: 1, Cutoffs: []float32{1.5, arch.Dense, 0, arch.Dense, -1, 2}}
 	case "qwen2moe":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSum = 6, 2, 32, 48, true
 	case "olmoe":
@@ -252,6 +259,28 @@ func TestHeeded(t *testing.T) {
 		}, "unexpected tensor blk.7.nextn.eh_proj.weight", nil},
 		{"only layers that propose tokens", "qwen35", key("qwen35.nextn_predict_layers", uint32(6)), "key qwen35.nextn_predict_layers: got 6, want fewer than the 6 layers", nil},
 		{"layers that propose tokens of llama", "llama", key("llama.nextn_predict_layers", uint32(1)), "key llama.nextn_predict_layers is 1", nil},
+		{"numbers of tokens at the limit", "gemma3n", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.Altup.PerLayer = 1 << 18 / 6
+			return nil, nil
+		}, "", func(s arch.Shape) bool { return s.Altup.PerLayer == 43690 }},
+		{"numbers of tokens", "gemma3n", key("gemma3n.embedding_length_per_layer_input", uint32(43691)), "bad numbers of a token for a layer: got 43691, want 1 to 43690", nil},
+		{"no numbers of tokens", "gemma3n", key("gemma3n.embedding_length_per_layer_input", uint32(0)), "bad numbers of a token for a layer: got 0", nil},
+		{"streams at the limit", "gemma3n", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.Altup.Streams = 16
+			return nil, nil
+		}, "", func(s arch.Shape) bool { return s.Altup.Streams == 16 }}, // maxStreams
+		{"streams", "gemma3n", key("gemma3n.altup.num_inputs", uint32(17)), "bad number of residual streams: got 17, want 2 to 16", nil},
+		{"one stream", "gemma3n", key("gemma3n.altup.num_inputs", uint32(1)), "bad number of residual streams: got 1", nil},
+		{"another active stream", "gemma3n", key("gemma3n.altup.active_idx", uint32(1)), "key gemma3n.altup.active_idx: got 1, want 0", nil},
+		{"layers that share keys", "gemma3n", key("gemma3n.attention.shared_kv_layers", uint32(6)), "bad number of layers that share keys and values: got 6, want 0 to 5", nil},
+		{"keys of another window", "gemma3n", key("gemma3n.attention.shared_kv_layers", uint32(2)), "layer 4 shares keys and values, but no earlier layer has the same window", nil},
+		{"keys of the same window", "gemma3n", key("gemma3n.attention.sliding_window_pattern", []bool{true, true, false, true, true, false}), "", func(s arch.Shape) bool { return s.KeysOf(5) == 2 && s.AttentionLayers() == 5 }},
+		{"cutoffs of some layers", "gemma3n", key("gemma3n.activation_sparsity_scale", []float32{1}), "cutoffs of gates: got 1, want one for each of 6 layers", nil},
+		{"cutoff without end", "gemma3n", key("gemma3n.activation_sparsity_scale", []float32{1, 1, 1, 1, float32(math.Inf(1)), 1}), "bad cutoff of gates of layer 4", nil},
+		{"cutoff of nothing", "gemma3n", key("gemma3n.activation_sparsity_scale", []float32{1, float32(math.Inf(-1)), 1, 1, 1, 1}), "", func(s arch.Shape) bool { return s.Cutoff(1) == arch.Dense && s.Cutoff(0) == 1 }},
+		{"unused keys of a layer", "gemma3n", more("blk.5.attn_k.weight", 32, 32), "", func(s arch.Shape) bool { return s.KeysOf(5) == 3 && s.KeysOf(4) == 4 }},
+		{"cap of logits", "gemma3n", key("gemma3n.final_logit_softcapping", float32(12)), "", func(s arch.Shape) bool { return s.LogitCap == 12 }},
+		{"streams of llama", "llama", key("llama.altup.num_inputs", uint32(4)), "key llama.altup.num_inputs is 4", nil},
 		{"rotation of granite", "granitehybrid", key("granitehybrid.rope.scaling.finetuned", true), "", func(s arch.Shape) bool { return s.Unrotated == nil }},
 		{"short pattern", "gemma2", key("gemma2.attention.sliding_window_pattern", []bool{true}), "key gemma2.attention.sliding_window_pattern: got 1 entries, want 6", nil},
 		{"activation", "llama", key("llama.hidden_activation", "gelu"), "", func(s arch.Shape) bool { return s.Act() == arch.GELU }},

@@ -97,6 +97,8 @@ func (s Shape) QueryScale() float32 {
 		return s.AttentionScale
 	case s.Latent != nil:
 		return s.impliedScale()
+	case s.Style().Unscaled:
+		return 1
 	}
 	return float32(1 / math.Sqrt(float64(s.HeadDim)))
 }

@@ -28,6 +28,9 @@ func (s Shape) Metadata() []gguf.KV {
 	if s.Latent != nil {
 		w.latent(s)
 	}
+	if s.Altup != nil {
+		w.altup(s.Altup)
+	}
 	if y.LayerNorm {
 		w.put(keyLayerNormEps, s.Epsilon)
 	} else {
@@ -62,7 +65,7 @@ func (s Shape) Metadata() []gguf.KV {
 	}
 	w.factor(keyCooling, s.Cooling, 0)
 	w.factor(keyAttnCap, s.AttentionCap, 0)
-	w.factor(keyLogitCap, s.LogitCap, 0)
+	w.factor(keyLogitCap, s.LogitCap, y.logits)
 	return w.kvs
 }
 

@@ -92,11 +92,11 @@ func (m *Mixer) Group(head int) int {
 // Recurs reports whether layer i has a state instead of keys and values.
 func (s Shape) Recurs(i int) bool { return s.Recurrent != nil && s.Recurrent[i] }
 
-// AttentionLayers returns the number of layers with keys and values.
+// AttentionLayers returns the number of layers whose keys and values are not those of others.
 func (s Shape) AttentionLayers() int {
 	n := s.Layers
 	for i := range s.Layers {
-		if s.Recurs(i) {
+		if s.Recurs(i) || s.KeysOf(i) != i {
 			n--
 		}
 	}

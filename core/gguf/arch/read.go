@@ -97,6 +97,9 @@ func Read(f *gguf.File) (Shape, error) {
 		r.latent(&s)
 	}
 	r.window(&s)
+	if r.style.altup {
+		r.altup(&s)
+	}
 	r.experts(&s)
 	r.factors(&s)
 	if r.style.parallel {
@@ -464,7 +467,7 @@ func (r *reader) factors(s *Shape) {
 		s.Cooling = r.float(keyCooling, 0)
 	}
 	if r.style.caps {
-		s.AttentionCap, s.LogitCap = r.float(keyAttnCap, 0), r.float(keyLogitCap, 0)
+		s.AttentionCap, s.LogitCap = r.float(keyAttnCap, 0), r.float(keyLogitCap, r.style.logits)
 	}
 }
 

@@ -92,39 +92,45 @@ type Style struct {
 	ExpertBias bool
 	// Smooth does not round the bounds of yarn's ramp.
 	Smooth bool
+	// ValueNorm normalizes the values of each head, without gains.
+	ValueNorm bool
+	// Unscaled leaves the products of queries and keys as they are.
+	Unscaled bool
 	// SharedGate multiplies the shared expert by σ(w·x).
 	SharedGate bool
 
-	parallel bool   // attention and feed-forward may read the same residual
-	experts  bool   // experts are supported
-	must     bool   // and required
-	every    int    // the last of so many layers has no window; 1: all have it; 0: none
-	unrotate int    // the last of so many layers is not rotated
-	local    bool   // windowed layers have a separate base, by default 10000
-	divisor  bool   // logit_scale divides logits
-	factor   bool   // logit_scale multiplies logits
-	output   bool   // the output has a bias
-	two      bool   // the halves may have a norm each, and attention's is attn_norm_2
-	shared   bool   // a shared expert
-	summed   bool   // weights of experts are not normalized, unless stated
-	windowed bool   // only layers with a window are rotated, if there are any
-	cooled   bool   // queries grow with the logarithm of their position
-	second   bool   // ffn_norm is called post_attention_norm
-	caps     bool   // soft caps
-	sections bool   // pairs rotate by frame, row and column
-	turns    bool   // pairs of the sections alternate
-	deep     bool   // further vectors for the first layers
-	factors  bool   // rope_factors_{long,short} without a named method
-	latent   bool   // latent attention
-	counted  bool   // the shared expert's width is a number of experts
-	mixer    mixing // layers with a state
-	lead     bool   // first layers without experts
-	sharing  bool   // a shared expert, if its width is stated
-	switched bool   // rope.scaling.finetuned switches rotation
-	groups   bool   // groups of experts, and scores by σ with a bias
-	sigmoid  bool   // scores are σ, unless stated
-	loosely  bool   // SharedNorm may be absent
-	unscaled bool   // layers with a window rotate without scaling
+	parallel bool    // attention and feed-forward may read the same residual
+	experts  bool    // experts are supported
+	must     bool    // and required
+	every    int     // the last of so many layers has no window; 1: all have it; 0: none
+	unrotate int     // the last of so many layers is not rotated
+	local    bool    // windowed layers have a separate base, by default 10000
+	divisor  bool    // logit_scale divides logits
+	factor   bool    // logit_scale multiplies logits
+	output   bool    // the output has a bias
+	two      bool    // the halves may have a norm each, and attention's is attn_norm_2
+	shared   bool    // a shared expert
+	summed   bool    // weights of experts are not normalized, unless stated
+	windowed bool    // only layers with a window are rotated, if there are any
+	cooled   bool    // queries grow with the logarithm of their position
+	second   bool    // ffn_norm is called post_attention_norm
+	caps     bool    // soft caps
+	sections bool    // pairs rotate by frame, row and column
+	turns    bool    // pairs of the sections alternate
+	deep     bool    // further vectors for the first layers
+	factors  bool    // rope_factors_{long,short} without a named method
+	latent   bool    // latent attention
+	counted  bool    // the shared expert's width is a number of experts
+	mixer    mixing  // layers with a state
+	lead     bool    // first layers without experts
+	sharing  bool    // a shared expert, if its width is stated
+	switched bool    // rope.scaling.finetuned switches rotation
+	groups   bool    // groups of experts, and scores by σ with a bias
+	sigmoid  bool    // scores are σ, unless stated
+	loosely  bool    // SharedNorm may be absent
+	unscaled bool    // layers with a window rotate without scaling
+	altup    bool    // several residual streams
+	logits   float32 // soft cap of logits, unless stated
 }
 
 // styles maps GGUF's names of architectures to styles.
@@ -138,6 +144,7 @@ var styles = map[string]Style{
 	"gemma":         {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
 	"gemma2":        {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
 	"gemma3":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
+	"gemma3n":       {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 5, local: true, caps: true, logits: usualLogits, altup: true},
 	"phi3":          {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
 	"smollm3":       {Activation: SiLU, Gated: true, unrotate: 4},
 	"olmo2":         {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, every: 4, unscaled: true},

@@ -18,12 +18,14 @@ type Tensor struct {
 const (
 	TokenEmbedding = "token_embd.weight"
 	Positions      = "position_embd.weight"
-	OutputNorm     = "output_norm"
-	Output         = "output.weight"
-	OutputBias     = "output.bias"
-	RopeFreqs      = "rope_freqs.weight"
-	RopeShort      = "rope_factors_short.weight"
-	RopeLong       = "rope_factors_long.weight"
+	// PerLayerEmbedding holds the numbers of each token for all layers.
+	PerLayerEmbedding = "per_layer_token_embd.weight"
+	OutputNorm        = "output_norm"
+	Output            = "output.weight"
+	OutputBias        = "output.bias"
+	RopeFreqs         = "rope_freqs.weight"
+	RopeShort         = "rope_factors_short.weight"
+	RopeLong          = "rope_factors_long.weight"
 )
 
 // Block returns the prefix of the names of layer i.
@@ -64,6 +66,9 @@ func (s Shape) Globals() []Tensor {
 	l.add(TokenEmbedding, false, s.Width, s.Vocab)
 	if y.Learned && s.attends() {
 		l.add(Positions, false, s.Width, s.Context)
+	}
+	if s.Altup != nil {
+		s.altupGlobals(&l)
 	}
 	l.norm(s.OutputNorm(), s.Width)
 	l.add(Output, true, s.Width, s.Vocab)
@@ -115,8 +120,13 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	case l.holds("attn_qkv.weight") || y.FusedQKV && !l.holds("attn_q.weight"):
 		l.matrix("attn_qkv", s.Width, queries+2*keys)
 	default:
-		l.matrix("attn_k", s.Width, keys)
-		l.matrix("attn_v", s.Width, keys)
+		if s.KeysOf(i) == i {
+			l.matrix("attn_k", s.Width, keys)
+			l.matrix("attn_v", s.Width, keys)
+		} else { // older files have them, and llama.cpp requires them
+			l.add("attn_k.weight", true, s.Width, keys)
+			l.add("attn_v.weight", true, s.Width, keys)
+		}
 		if y.QueryGates {
 			l.matrix("attn_q", s.Width, 2*queries)
 		} else {
@@ -126,7 +136,7 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	switch y.HeadNorm {
 	case SharedNorm:
 		l.add("attn_q_norm.weight", y.loosely, s.HeadDim)
-		l.add("attn_k_norm.weight", y.loosely, s.HeadDim)
+		l.add("attn_k_norm.weight", y.loosely || s.KeysOf(i) != i, s.HeadDim)
 	case SeparateNorm:
 		l.add("attn_q_norm.weight", true, s.HeadDim, s.Heads)
 		l.add("attn_k_norm.weight", true, s.HeadDim, s.KVHeads)
@@ -153,6 +163,9 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	s.feedForward(&l, i)
 	if y.PostNorm {
 		l.norm("post_ffw_norm", s.Width)
+	}
+	if s.Altup != nil {
+		s.altupLayer(&l)
 	}
 	return l.out
 }

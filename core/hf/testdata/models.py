@@ -146,6 +146,12 @@ models = {
     "graniteshared": (T.GraniteMoeSharedConfig(**base, num_local_experts=8, num_experts_per_tok=3, shared_intermediate_size=80, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=4.0), [300], 1024),
     "deepseek1": (T.DeepseekV2Config(**{**deepseek, "num_key_value_heads": 4}, q_lora_rank=None, first_k_dense_replace=1, n_shared_experts=2, norm_topk_prob=False, topk_method="greedy", num_mtp_layers=0), [40, 300], 1024),
     "granitehybrid-dense": (T.GraniteMoeHybridConfig(**granite, num_local_experts=0, position_embedding_type="rope", layer_types=["linear_attention", "linear_attention", "full_attention", "full_attention"]), [300], 1024),
+    "gemma3n": (T.Gemma3nTextConfig(**{**base, "num_hidden_layers": 10}, head_dim=32, sliding_window=48, num_kv_shared_layers=4, laurel_rank=16, hidden_size_per_layer_input=32,
+        vocab_size_per_layer_input=480, activation_sparsity_pattern=[0.95] * 3 + [0.0] * 7), [40, 600], 1024),
+    "gemma3n-three": (T.Gemma3nTextConfig(**{**base, "num_hidden_layers": 5}, head_dim=16, sliding_window=280, num_kv_shared_layers=0, altup_num_inputs=3, laurel_rank=24, hidden_size_per_layer_input=20,
+        vocab_size_per_layer_input=V, activation_sparsity_pattern=[0.0, 0.3, 0.7, 0.0, 0.95], tie_word_embeddings=False, final_logit_softcapping=12.0, hidden_activation="silu",
+        layer_types=["full_attention", "sliding_attention", "full_attention", "sliding_attention", "sliding_attention"],
+        rope_parameters={"full_attention": rope("linear", 5e5, factor=4.0), "sliding_attention": rope("default", 500.0)}), [100, 600], 1024),
 }
 
 
@@ -197,7 +203,7 @@ def tokenizer(name):
 
 def randomise(model, r):
     """Weights large enough that every part of the model shows in the logits."""
-    gemma = "Gemma" in type(model).__name__ or "Nemotron" in type(model).__name__
+    gemma = "Gemma" in type(model).__name__ and "Gemma3n" not in type(model).__name__ or "Nemotron" in type(model).__name__
     # Experts whose matrices are stored with the inputs first.
     flipped = "GptOss" in type(model).__name__
     for name, p in model.named_parameters():
@@ -370,7 +376,7 @@ def main(out, only):
             file = f"{name}.{n}.f32"
             logits.astype("<f4").tofile(os.path.join(out, file))
             greedy, text = [], list(ids)
-            for _ in range(32 if name.startswith(("qwen3next", "qwen35")) else 16):
+            for _ in range(32 if name.startswith(("qwen3next", "qwen35", "gemma3n")) else 16):
                 with torch.no_grad():
                     row = model(torch.tensor([text]), use_cache=False).logits[0, -1]
                 greedy.append(int(row.argmax()))

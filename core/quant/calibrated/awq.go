@@ -101,6 +101,7 @@ func (s *search) inputs(prefix string) []input {
 	var list []input
 	wide := present("ffn_gate.weight", "ffn_up.weight")
 	experts := has("ffn_gate_inp.weight")
+	laurel := has("laurel_l.weight") // the norm of attention is added as it is, and values are normalized
 	second := "ffn_norm"
 	if !has("ffn_norm.weight") && has("attn_norm.weight", "post_attention_norm.weight") {
 		second = "post_attention_norm" // another name
@@ -108,7 +109,7 @@ func (s *search) inputs(prefix string) []input {
 	if has("attn_norm_2.weight") { // of attention; attn_norm is that of the feed-forward layer
 		queries := input{matrices: present(attention...), vectors: present("attn_norm_2.weight", "attn_norm_2.bias")}
 		list = append(list, queries, input{matrices: wide, vectors: present("attn_norm.weight", "attn_norm.bias")})
-	} else if has("attn_norm.weight") {
+	} else if has("attn_norm.weight") && !laurel {
 		in := input{matrices: present(attention...), vectors: present("attn_norm.weight", "attn_norm.bias")}
 		if !has(second + ".weight") { // attention and feed-forward share the norm
 			in.matrices = append(in.matrices, wide...)
@@ -120,7 +121,7 @@ func (s *search) inputs(prefix string) []input {
 	if has(second+".weight") && !experts {
 		list = append(list, input{matrices: wide, vectors: present(second+".weight", second+".bias")})
 	}
-	if has("attn_v.weight", "attn_output.weight") {
+	if has("attn_v.weight", "attn_output.weight") && !laurel {
 		v, _ := s.file.Tensor(prefix + "attn_v.weight")
 		o, _ := s.file.Tensor(prefix + "attn_output.weight")
 		heads := s.keyHeads()
