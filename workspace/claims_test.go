@@ -21,6 +21,9 @@ import (
 // A trusted key signs an artifact whose statements contradict its contents. It is
 // refused in the store, at a registry, on the way from one and as a module of a graph.
 func TestForgedClaims(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	yes := true
 	assembled := func(change func(*builds.Assembly)) func(*content) {
 		return func(c *content) {
@@ -167,6 +170,9 @@ func capable(in, out []string, tools *bool) *artifact.ModelCapabilities {
 // The graph, the lock and the modules' manifests that a build contains agree with its
 // assembly, and an index with its targets.
 func TestForgedSources(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	const graph = "name: p\nversion: 1.0.0\nabi: mm-abi-1.0\nlicense: MIT\ncore:\n  llm: {ref: core@1.0.0}\nexports:\n  laptop: {gguf: {quant: int4}}\n"
 	pin := "sha256:" + strings.Repeat("1", 64)
 	w := newWorld(t)

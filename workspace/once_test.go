@@ -53,6 +53,9 @@ func TestPullReadsOnce(t *testing.T) {
 
 // A reference without a version reads the manifests of its own name alone.
 func TestNewestReadsItsOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	ctx := context.Background()
 	w := newWorld(t)
 	s := w.store()

@@ -19,6 +19,9 @@ import (
 
 // A channel grows by signed versions and refuses versions out of order.
 func TestPromote(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	ctx := context.Background()
 	w := newWorld(t)
 	reg := w.serve()

@@ -67,6 +67,9 @@ func probabilities(t *testing.T, path string) (all []float32) {
 // to the one that was quantised, on a text that it has not seen; and factors
 // change nothing but the rounding.
 func TestConvertMethods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	path := filepath.Join("..", "..", "catalog", "core-llm", "core-llm.gguf")
 	m, tok := core(t, path)
 	stories, err := os.ReadFile(testfiles.Shared(t, "tinystories", "tinystories_sample.txt"))

@@ -48,6 +48,9 @@ func written(t *testing.T, opt Options) ([]byte, error) {
 // Every method writes other weights than plain rounding does, and the same
 // bytes with any number of threads.
 func TestMethods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	calibration := text(t)
 	plain, err := written(t, Options{})
 	if err != nil {

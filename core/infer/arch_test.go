@@ -163,6 +163,9 @@ func draw(n, vocab int) []int32 {
 // reused exactly, a draft does not change the text, and every type of keys and
 // values comes close to float32.
 func TestEveryArchitecture(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	for _, name := range arch.Known() {
 		t.Run(name, func(t *testing.T) {
 			cfg := small(name)

@@ -11,6 +11,9 @@ import (
 // TestFeedBatch: texts of different lengths that join and leave get the logits
 // that each gets alone, in every architecture and on any number of threads.
 func TestFeedBatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	for _, name := range arch.Known() {
 		cfg := small(name)
 		m, err := New(cfg, weightsOf(cfg, 1), Options{Threads: 2})

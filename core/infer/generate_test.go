@@ -221,6 +221,9 @@ func noisy(w Memory, amount float32) Memory {
 // TestSpeculate: good and bad drafts do not change the text, and good ones are
 // accepted.
 func TestSpeculate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	cfg, weights := stories(t)
 	plain := open(t, cfg, weights, SessionOptions{Context: 120})
 	if _, err := plain.Prompt(t.Context(), []int32{1}); err != nil {

@@ -347,6 +347,9 @@ func (p paper) logits(tokens []int32) []float64 {
 // TestAgainstPaper compares every architecture with the formulas, with tied and
 // untied outputs.
 func TestAgainstPaper(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	for _, name := range arch.Known() {
 		for _, n := range []int{5, 300} {
 			cfg := small(name)

@@ -123,6 +123,9 @@ func TestQuantizedAgainstLibllama(t *testing.T) {
 // TestFactorsOfArchitectures: factors that make matrices easier to round change no
 // result, because every matrix and vector around them gets its part.
 func TestFactorsOfArchitectures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	p := pool.New(1)
 	defer p.Close()
 	for _, name := range append(arch.Known(), "deepseek2 lite") {

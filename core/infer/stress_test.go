@@ -419,6 +419,9 @@ func (x *stress) run(n int) {
 // canceled and closed in, each has the logits that it has alone, and the memory is as it
 // is counted.
 func TestStress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	for name, seeds := range map[string]uint64{"llama": 4, "deepseek2": 4, "qwen35": 10, "lfm2": 40} {
 		if n, err := strconv.Atoi(os.Getenv("MM_STRESS")); err == nil {
 			seeds = uint64(n)

@@ -147,6 +147,9 @@ func digests(l *Lineage) (all []string) {
 }
 
 func TestThreads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	dir := t.TempDir()
 	m := manifest(t, source(t, dir, "a.jsonl", many(30000), "")+source(t, dir, "b.jsonl", many(100), ", weight: 2.5"),
 		"pii: {action: scrub}\ndedup: {near: {threshold: 0.9}}\nsplits: {held_out: 0.1, test: 0.1}\n")

@@ -68,6 +68,9 @@ func TestParquet(t *testing.T) {
 // A damaged file is an error or has other rows; it does not panic, hang or take
 // more memory than the limits allow.
 func TestParquetMutations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	failed, n := 0, 0
 	for _, name := range samples {
 		good, err := os.ReadFile(filepath.Join("testdata", name))

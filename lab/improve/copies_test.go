@@ -45,6 +45,9 @@ func (m *memory) Save(_ context.Context, name, path string) error {
 // A run continues in another folder from the copies of its rounds, with the same
 // result, also without one of the last copies; copies of another run are refused.
 func TestCopies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	spec, store := small(STaR), &memory{files: map[string]string{}, fails: "round-0/model.gguf"}
 	var warned []string
 	begin := func(dir string, resume bool) (Summary, error) {

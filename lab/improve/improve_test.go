@@ -54,6 +54,9 @@ func TestRight(t *testing.T) {
 // A run that is cut off in any round gives the result of one that is not, on
 // any number of threads; a folder with another spec is refused.
 func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	for _, m := range []Method{STaR, SPIN} {
 		t.Run(string(m), func(t *testing.T) {
 			spec := small(m)

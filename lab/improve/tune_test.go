@@ -80,6 +80,9 @@ func TestDraw(t *testing.T) {
 // A run that tunes begins with the core itself, learns the answers of its method, leaves the
 // core without the adapters as it was, and writes the same bytes on any number of threads.
 func TestTune(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	for m, mark := range map[Method]string{Answers: "<|/given|> The answer is ", CoT: "=", PoT: callOpen, Distill: callClose + `<|given|>{"ok":true,"result":`} {
 		t.Run(string(m), func(t *testing.T) {
 			var models [2][]byte

@@ -20,6 +20,9 @@ import (
 
 // TestHostileGraphs pulls graphs that no honest registry serves.
 func TestHostileGraphs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	config := content.NewDescriptorFromBytes("application/json", []byte(`{}`))
 	for name, build := range map[string]func(raw func(string, any) ocispec.Descriptor) ocispec.Descriptor{
 		"nested indexes": func(raw func(string, any) ocispec.Descriptor) ocispec.Descriptor {

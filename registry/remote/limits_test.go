@@ -97,6 +97,9 @@ func TestLimits(t *testing.T) {
 
 // A listing ends at its limits.
 func TestListingLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	ctx := context.Background()
 	c := newClient(t, Options{})
 	for more, want := range []bool{true, false} {
@@ -178,6 +181,9 @@ func TestBundleLimits(t *testing.T) {
 // A push considers the tags of maxSources other repositories, and offers
 // maxMounts of them.
 func TestMountLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	ctx := context.Background()
 	src := openStore(t)
 	many := pack(t, src, "many", layer(t, src, "many.gguf", "core", noise(1, 100)))

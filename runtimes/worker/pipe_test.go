@@ -71,6 +71,9 @@ func (p pipedFunction) Open(ctx context.Context, b runtimes.Bundle, l runtimes.L
 
 // So does a function: Close during a Run is reported, and cancellation works through the pipe.
 func TestFunctionConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	dir := t.TempDir()
 	f, err := os.Create(filepath.Join(dir, "deep.onnx"))
 	if err != nil {

@@ -58,6 +58,9 @@ func sameTensors(got, want map[string]runtimes.Tensor) error {
 // Tensors of all sizes arrive unchanged, by pipe and by shared memory, concurrently, including those
 // that do not fit.
 func TestTensorsBothWays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	for name, share := range map[string]int{"pipe": -1, "shared": 1, "as it pays": 0} {
 		t.Run(name, func(t *testing.T) {
 			opt := options("echo", "")
