@@ -14,6 +14,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace/trust"
 )
 
 // maxFolderFiles bounds the files of a signed folder.
@@ -41,15 +42,19 @@ func Certificates(file string) ([]*x509.Certificate, error) {
 	if file == "" {
 		return nil, nil
 	}
-	data, err := fsx.ReadFile(file, sign.MaxCertificateFile)
-	if err != nil {
-		return nil, err
+	return trust.ReadCertificates(file)
+}
+
+// CertifiedBy accepts the certificates below the roots of a PEM file that state an identity;
+// "": any.
+func CertifiedBy(file, identity string, now time.Time) (sign.FolderTrust, error) {
+	a := sign.FolderAuthority{}
+	if identity != "" {
+		a.Identities = []string{identity}
 	}
-	list, err := sign.LoadCertificates(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return list, nil
+	var err error
+	a.Roots, err = Certificates(file)
+	return sign.FolderTrust{Authorities: []sign.FolderAuthority{a}, Now: now}, err
 }
 
 // SignFolder signs the files of a folder in the form of OpenSSF Model Signing and writes
@@ -87,12 +92,12 @@ func (w *Workspace) SignFiles(ctx context.Context, at *Located, target, file str
 
 // VerifyFolder verifies the signature in file over the files of a folder: the folder holds
 // exactly the signed files, unchanged.
-func VerifyFolder(ctx context.Context, dir, file string, trust sign.FolderTrust) (sign.Folder, error) {
+func VerifyFolder(ctx context.Context, dir, file string, accepted sign.FolderTrust) (sign.Folder, error) {
 	data, err := fsx.ReadFile(file, sign.MaxFolderBundle)
 	if err != nil {
 		return sign.Folder{}, err
 	}
-	f, err := sign.OpenFolder(data, trust)
+	f, err := sign.OpenFolder(data, accepted)
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", file, err)
 	}

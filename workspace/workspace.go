@@ -380,6 +380,12 @@ func (w *Workspace) Vouching(name string, files []string, now time.Time) ([]*sig
 	return trust.Vouching(w.home, name, files, now)
 }
 
+// FolderTrust returns whose signatures over the folder of a name are accepted.
+// See [trust.ForFolder].
+func (w *Workspace) FolderTrust(name string, files []string, now time.Time) (sign.FolderTrust, error) {
+	return trust.ForFolder(w.home, name, files, now)
+}
+
 // DefaultHome is the user's folder of mm: MM_HOME, or the system's place for a
 // program's data.
 func DefaultHome() (string, error) {

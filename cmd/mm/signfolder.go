@@ -78,9 +78,9 @@ func (p *program) verifyFolder(ctx context.Context, o folderOptions) error {
 		if err != nil {
 			return err
 		}
-		trust := sign.FolderTrust{Identity: o.identity, Now: time.Now()}
-		if trust.Roots, err = workspace.Certificates(o.chain); err == nil && o.chain == "" {
-			trust.Keys, err = w.Vouching("local/"+filepath.Base(name), o.keys, trust.Now)
+		trust, err := w.FolderTrust("local/"+filepath.Base(name), o.keys, time.Now())
+		if o.chain != "" {
+			trust, err = workspace.CertifiedBy(o.chain, o.identity, time.Now())
 		}
 		if err != nil {
 			return err

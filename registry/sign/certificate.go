@@ -25,10 +25,18 @@ const (
 // FolderTrust states whose signatures over a folder are accepted: those by a key, or those
 // by a certificate that leads to a root.
 type FolderTrust struct {
-	Keys     []*PublicKey
-	Roots    []*x509.Certificate
-	Identity string    // an alternative name or the subject that the signer's certificate must state; "": any
-	Now      time.Time // at which all certificates must be valid
+	Keys        []*PublicKey
+	Authorities []FolderAuthority
+	Now         time.Time // at which all certificates must be valid
+}
+
+// FolderAuthority lists roots and whom they certify. An identity is an alternative name or
+// the subject that the signer's certificate must state; without identities and pattern any
+// counts.
+type FolderAuthority struct {
+	Roots      []*x509.Certificate
+	Identities []string
+	Pattern    string // regular expression from ^ to $ for an identity
 }
 
 // LoadCertificates reads certificates from PEM, in the order of the file.
@@ -125,28 +133,67 @@ func named(c *x509.Certificate) string { return fmt.Sprintf("%q", clip(c.Subject
 // accepts verifies the chain of a signature and the signature of its first certificate.
 func (t FolderTrust) accepts(chain []*x509.Certificate, o *opened) error {
 	leaf := chain[0]
-	if len(t.Roots) == 0 {
+	if len(t.Authorities) == 0 {
 		return fmt.Errorf("signed by the certificate of %s, issued by %q: want roots of certificates to verify it", named(leaf), clip(leaf.Issuer.String()))
 	}
 	if err := checkChain(chain, t.Now); err != nil {
 		return err
 	}
-	opt := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: t.Now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}}
-	for _, c := range t.Roots {
+	var refusals []error
+	for _, a := range t.Authorities {
+		err := a.certifies(chain, t.Now)
+		if err == nil {
+			return verifyCertified(leaf, o.message, o.signature)
+		}
+		refusals = append(refusals, err)
+	}
+	return errors.Join(refusals...)
+}
+
+// certifies verifies that a chain leads to a root of the authority and states an identity
+// that it accepts.
+func (a FolderAuthority) certifies(chain []*x509.Certificate, now time.Time) error {
+	leaf := chain[0]
+	opt := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}}
+	for _, c := range a.Roots {
 		opt.Roots.AddCert(c)
 	}
 	for _, c := range chain[1:] {
 		opt.Intermediates.AddCert(c)
 	}
 	if _, err := leaf.Verify(opt); errors.As(err, &x509.UnknownAuthorityError{}) {
-		return fmt.Errorf("certificate of %s: its chain leads to none of %d trusted roots: %w", named(leaf), len(t.Roots), err)
+		return fmt.Errorf("certificate of %s: its chain leads to none of %d trusted roots: %w", named(leaf), len(a.Roots), err)
 	} else if err != nil {
 		return fmt.Errorf("certificate of %s: %w", named(leaf), err)
 	}
-	if t.Identity != "" && !slices.Contains(stated(leaf), t.Identity) {
-		return fmt.Errorf("certificate of %s: identity: got %q, want %q", named(leaf), stated(leaf), t.Identity)
+	pattern, err := compileSubject(a.Pattern)
+	if err != nil {
+		return err
 	}
-	return verifyCertified(leaf, o.message, o.signature)
+	accepted := func(name string) bool {
+		return slices.Contains(a.Identities, name) || pattern != nil && pattern.MatchString(name)
+	}
+	if (len(a.Identities) > 0 || pattern != nil) && !slices.ContainsFunc(stated(leaf), accepted) {
+		want := slices.Clone(a.Identities)
+		if pattern != nil {
+			want = append(want, a.Pattern)
+		}
+		return fmt.Errorf("certificate of %s: identity: got %q, want one of %q", named(leaf), stated(leaf), want)
+	}
+	return nil
+}
+
+// Check reports whether the authority has a root, an identity or a pattern, and a valid
+// pattern.
+func (a FolderAuthority) Check() error {
+	switch {
+	case len(a.Roots) == 0:
+		return errors.New("no certificates")
+	case len(a.Identities) == 0 && a.Pattern == "":
+		return errors.New("no identities and no identity_pattern: every certificate below the roots would sign")
+	}
+	_, err := compileSubject(a.Pattern)
+	return err
 }
 
 // stated returns the names that a certificate states.

@@ -175,9 +175,12 @@ func TestFolderCertificates(t *testing.T) {
 			if c.now.IsZero() {
 				c.now = born.AddDate(0, 6, 0)
 			}
-			trust := FolderTrust{Roots: []*x509.Certificate{c.root}, Identity: c.identity, Now: c.now}
+			trust := FolderTrust{Authorities: []FolderAuthority{{Roots: []*x509.Certificate{c.root}}}, Now: c.now}
+			if c.identity != "" {
+				trust.Authorities[0].Identities = []string{c.identity}
+			}
 			if len(c.chain) == 0 {
-				trust.Roots = nil
+				trust.Authorities = nil
 			}
 			f, err := OpenFolder(h.sealed(t, c.chain), trust)
 			refused(t, err, c.verifies)
@@ -199,7 +202,7 @@ func TestFolderExpiredAuthority(t *testing.T) {
 	h.middle = h.root.issue(t, "middle", h.middle.key, func(c *x509.Certificate) { asAuthority(c); c.NotAfter = born.Add(time.Hour) })
 	data := h.sealed(t, h.chain(t, nil))
 	for after, want := range map[time.Duration]string{0: "", time.Second: "expired"} {
-		_, err := OpenFolder(data, FolderTrust{Roots: []*x509.Certificate{h.root.cert}, Now: born.Add(time.Hour + after)})
+		_, err := OpenFolder(data, FolderTrust{Authorities: []FolderAuthority{{Roots: []*x509.Certificate{h.root.cert}}}, Now: born.Add(time.Hour + after)})
 		refused(t, err, want)
 	}
 }
@@ -208,7 +211,7 @@ func TestFolderExpiredAuthority(t *testing.T) {
 func TestFolderCertificateKeys(t *testing.T) {
 	h := newHierarchy(t)
 	chain := h.chain(t, nil)
-	trust := FolderTrust{Roots: []*x509.Certificate{h.root.cert}, Now: born}
+	trust := FolderTrust{Authorities: []FolderAuthority{{Roots: []*x509.Certificate{h.root.cert}}}, Now: born}
 	foreign := hierarchy{h.root, h.middle, newKey(t, P256).private}
 	_, err := OpenFolder(foreign.sealed(t, chain), trust)
 	refused(t, err, "does not verify it")
@@ -247,7 +250,7 @@ func TestFolderForeignCertificate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trust := FolderTrust{Roots: roots, Now: roots[0].NotBefore.AddDate(1, 0, 0), Identity: "CN=" + curve}
+		trust := FolderTrust{Authorities: []FolderAuthority{{Roots: roots, Identities: []string{"CN=" + curve}}}, Now: roots[0].NotBefore.AddDate(1, 0, 0)}
 		f, err := OpenFolder(data, trust)
 		if err != nil || len(f.Files) != 2 || len(f.Chain) != 2 {
 			t.Errorf("%s: got %+v, %v", curve, f, err)
@@ -303,7 +306,7 @@ func TestCertificateLimits(t *testing.T) {
 			chain = slices.Insert(chain, 0, above.cert)
 		}
 		chain = slices.Insert(chain, 0, above.issue(t, "release", h.key.signer, asSigner).cert)
-		trust := FolderTrust{Roots: []*x509.Certificate{h.root.cert}, Now: born}
+		trust := FolderTrust{Authorities: []FolderAuthority{{Roots: []*x509.Certificate{h.root.cert}}}, Now: born}
 		_, err := OpenFolder(h.sealed(t, chain), trust)
 		refused(t, err, want)
 		_, err = SignFolder(h.key, Folder{Files: []FolderFile{{"a", strings.Repeat("ab", 32)}}, Chain: chain}, born)
@@ -314,7 +317,7 @@ func TestCertificateLimits(t *testing.T) {
 // FuzzFolderChain holds that any chain is refused or leads to the root.
 func FuzzFolderChain(f *testing.F) {
 	h := newHierarchy(f)
-	trust := FolderTrust{Roots: []*x509.Certificate{h.root.cert}, Now: born}
+	trust := FolderTrust{Authorities: []FolderAuthority{{Roots: []*x509.Certificate{h.root.cert}}}, Now: born}
 	good := h.sealed(f, h.chain(f, nil))
 	f.Add(good)
 	f.Add(h.sealed(f, nil))

@@ -199,7 +199,7 @@ func (t FolderTrust) signer(o *opened, chain []*x509.Certificate) (string, error
 			return "", err
 		}
 		return keyID(chain[0].PublicKey)
-	case len(t.Roots) > 0:
+	case len(t.Authorities) > 0 && len(t.Keys) == 0:
 		return "", errors.New("signed by a key alone: want a certificate that leads to a trusted root")
 	}
 	at := slices.IndexFunc(t.Keys, func(k *PublicKey) bool { return k.verify(o.message, o.signature) == nil })

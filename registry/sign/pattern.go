@@ -38,6 +38,12 @@ func compilePattern(text string) (pattern, error) {
 	return pattern{text: text, elements: elements}, nil
 }
 
+// Matches reports whether a pattern of rules matches a repository.
+func Matches(text, repository string) (bool, error) {
+	p, err := compilePattern(text)
+	return err == nil && p.match(splitRepository(repository)), err
+}
+
 // match reports whether the pattern matches the elements of a repository, in
 // time proportional to the product of their numbers.
 func (p pattern) match(repository []string) bool {

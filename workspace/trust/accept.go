@@ -11,13 +11,15 @@ import (
 	"path/filepath"
 	"slices"
 
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace/home"
 )
 
 // acceptedFile lists the accepted trust files of projects, in the home.
 const acceptedFile = "accepted.json"
 
-// fingerprint is a hash of the trust file and of every key and root it names: a
+// fingerprint is a hash of the trust file and of every key, root and authority it names: a
 // file that changes is another trust file.
 func (t *File) fingerprint(data []byte) string {
 	h := sha256.New()
@@ -38,6 +40,13 @@ func (t *File) fingerprint(data []byte) string {
 			root = []byte(err.Error())
 		}
 		fmt.Fprintf(h, "root %q %d\n%s", name, len(root), root)
+	}
+	for _, a := range t.Authorities {
+		pem, err := fsx.ReadFile(t.path(a.File), sign.MaxCertificateFile)
+		if err != nil {
+			pem = []byte(err.Error())
+		}
+		fmt.Fprintf(h, "authority %d\n%s", len(pem), pem)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -119,6 +119,9 @@ func (t *File) warnWritable(say func(format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(t.Roots)) {
 		files = append(files, t.path(t.Roots[name].File))
 	}
+	for _, a := range t.Authorities {
+		files = append(files, t.path(a.File))
+	}
 	for _, file := range files {
 		if why := home.Writable(file); why != "" {
 			say("warning: %s %s, who can choose the keys that you trust: take the file over with chmod o-w and chown", file, why)

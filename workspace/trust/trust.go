@@ -34,6 +34,8 @@ type File struct {
 
 	Roots      map[string]Root     `json:"roots,omitempty"`
 	Identities map[string]Identity `json:"identities,omitempty"`
+
+	Authorities []Authority `json:"authorities,omitempty"` // of the signers of plain folders
 	// Grants are permissions of skills. Those of a project's file do not count.
 	Grants []modules.Grant `json:"grants,omitempty"`
 
@@ -134,6 +136,8 @@ func (t *File) Policy() (sign.Policy, error) {
 		p.Rules = append(p.Rules, sign.Rule{Match: r.Match, Keys: r.Keys, Threshold: r.Threshold})
 	}
 	list = append(list, t.addIdentities(&p)...)
+	_, faults := t.authorities("")
+	list = append(list, faults...)
 	for _, name := range slices.Sorted(maps.Keys(t.Keys)) {
 		k := t.Keys[name]
 		pem, err := t.pem(name)

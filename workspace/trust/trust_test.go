@@ -1,16 +1,20 @@
 package trust
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/registry/sigstore"
 	"mm-abi.org/mm/registry/sigstore/sigstoretest"
+	"mm-abi.org/mm/workspace/home"
 )
 
 func TestMaxKey(t *testing.T) {
@@ -79,5 +83,53 @@ func TestIdentities(t *testing.T) {
 	}
 	if sum() == before {
 		t.Error("a changed root leaves the trust file accepted")
+	}
+}
+
+// Authorities need roots and identities; a changed file of roots is another trust file.
+func TestAuthorities(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.ReadFile("../../registry/sign/testdata/folder/root.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, data []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("root.pem", root)
+	write("empty.pem", nil)
+	write("most.pem", append(slices.Clone(root), bytes.Repeat([]byte("\n"), sign.MaxCertificateFile-len(root))...))
+	write("over.pem", append(slices.Clone(root), bytes.Repeat([]byte("\n"), sign.MaxCertificateFile+1-len(root))...))
+	pin := fmt.Sprintf("%x", sha256.Sum256(root))
+	for text, want := range map[string]string{
+		"match: 'local/**', file: root.pem, identities: [a]":                                     "",
+		"match: 'local/**', file: most.pem, identities: [a]":                                     "",
+		"match: 'local/**', file: root.pem, identities: [a], sha256: " + pin:                     "",
+		"match: 'local/**', file: root.pem, identity_pattern: '^a|b$'":                           "",
+		"match: 'local/**', file: root.pem, identities: [a], sha256: " + strings.Repeat("a", 64): "SHA-256: got " + pin,
+		"match: 'local/**', file: over.pem, identities: [a]":                                     "over.pem",
+		"match: 'local/**', file: empty.pem, identities: [a]":                                    "empty.pem",
+		"match: 'local/**', file: none.pem, identities: [a]":                                     "none.pem",
+		"match: 'local/**', file: root.pem":                                                      "no identities",
+		"match: 'local/**', file: root.pem, identity_pattern: 'a'":                               "identity_pattern",
+		"match: 'local/**', file: root.pem, identity_pattern: '^($'":                             "missing closing",
+		"match: '**/**', file: root.pem, identities: [a]":                                        "match",
+	} {
+		write(home.TrustName, []byte("version: 1\nauthorities: [{"+text+"}]\n"))
+		got, err := ForFolder(dir, "local/model", nil, time.Now())
+		if want == "" && (err != nil || len(got.Authorities) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %+v, %v, want %q", text, got, err, want)
+		}
+	}
+	write(home.TrustName, []byte("version: 1\nauthorities: [{match: local/model, file: root.pem, identities: [a]}]\n"))
+	if got, err := ForFolder(dir, "local/other", nil, time.Now()); err != nil || len(got.Authorities) != 0 {
+		t.Errorf("another name: got %+v, %v", got, err)
+	}
+	before, err := Load(filepath.Join(dir, home.TrustName))
+	write("root.pem", append(root, '\n'))
+	if after, changed := Load(filepath.Join(dir, home.TrustName)); err != nil || changed != nil || before.sum == after.sum {
+		t.Errorf("a changed file of roots leaves the trust file accepted: %v, %v", err, changed)
 	}
 }
