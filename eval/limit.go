@@ -157,3 +157,16 @@ func (j *judge) quality(key string, q Quality, f Figures) {
 		j.rows = append(j.rows, r)
 	}
 }
+
+// RowHeading is the heading of [Row.Row].
+var RowHeading = []string{"BUDGET", "LIMIT", "MEASURED", "RESULT"}
+
+// Row returns the row as cells of a table.
+func (r Row) Row() []string {
+	value := "-"
+	if r.Value != nil {
+		value = r.Shown(*r.Value)
+	}
+	bound := map[bool]string{false: "≤ ", true: "≥ "}[r.Least]
+	return []string{r.Budget, bound + r.Shown(r.Limit), value, r.Result()}
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/mattn/go-isatty"
@@ -138,14 +137,5 @@ func title(d ocispec.Descriptor) string {
 	if s := d.Annotations[ocispec.AnnotationTitle]; s != "" {
 		return s
 	}
-	return Short(d.Digest.String())
-}
-
-// Short abbreviates a digest.
-func Short(digest string) string {
-	algorithm, hex, ok := strings.Cut(digest, ":")
-	if !ok || len(hex) < 12 {
-		return digest
-	}
-	return algorithm + ":" + hex[:12]
+	return diag.Short(d.Digest.String())
 }

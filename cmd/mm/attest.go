@@ -111,7 +111,7 @@ func (p *program) printStatements(list []workspace.Statement, indent string) {
 		for _, e := range s.Evaluations {
 			for _, t := range e.Tasks {
 				for _, f := range t.Figures {
-					fmt.Fprintf(p.stdout, "%s  %s %s %s [%s, %s], n %d, suite %s, %s\n", indent, diag.Printable(t.Name), diag.Printable(f.Name()), figured(f.Value), figured(f.Low), figured(f.High), f.N, short(t.Suite), diag.Printable(e.Engine))
+					fmt.Fprintf(p.stdout, "%s  %s %s %s [%s, %s], n %d, suite %s, %s\n", indent, diag.Printable(t.Name), diag.Printable(f.Name()), fmt.Sprintf("%.4f", f.Value), fmt.Sprintf("%.4f", f.Low), fmt.Sprintf("%.4f", f.High), f.N, short(t.Suite), diag.Printable(e.Engine))
 				}
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -72,7 +71,7 @@ func (p *program) demo(c *cli.Context) error {
 	if p.json {
 		return p.printJSON(r)
 	}
-	return p.printDemo(r)
+	return r.WriteText(p.stdout)
 }
 
 // setHome points mm at the home of a demo: a key with an empty password, without
@@ -92,49 +91,4 @@ func setHome(dir string) (restore func()) {
 			f()
 		}
 	}
-}
-
-func (p *program) printDemo(r *demo.Result) error {
-	rows := rowsOf(r.Steps, func(s demo.Step) []string {
-		bytes := ""
-		if s.Bytes > 0 {
-			bytes = size(s.Bytes)
-		}
-		return []string{s.Step, fmt.Sprintf("%.0f ms", s.MS), bytes, short(s.Digest), s.Note}
-	})
-	fmt.Fprintln(p.stdout)
-	if err := p.printTable([]string{"STEP", "TIME", "SIZE", "DIGEST", ""}, rows); err != nil {
-		return err
-	}
-	fmt.Fprintf(p.stdout, "\n%s%s\n\n", r.Prompt, r.Text)
-	rows = nil
-	var untrained []string
-	right, judged := 0, 0
-	for _, i := range r.Shown {
-		said, file := i.Said, ""
-		if said != "" {
-			said = fmt.Sprintf("%q", said)
-		}
-		if i.File != "" {
-			file = filepath.Base(i.File)
-		}
-		rows = append(rows, []string{i.What, file, i.Ask, said, i.Verdict()})
-		if i.Right != nil {
-			if judged++; *i.Right {
-				right++
-			}
-		}
-		untrained = append(untrained, i.Untrained...)
-	}
-	if err := p.printTable([]string{"SHOWN", "FILE", "ASKED", "SAID", ""}, rows); err != nil {
-		return err
-	}
-	if judged > 0 {
-		fmt.Fprintf(p.stdout, "\n%d of %d right; images, sounds and trace.svg are in %s\n", right, judged, r.Folder)
-	}
-	slices.Sort(untrained)
-	if untrained = slices.Compact(untrained); len(untrained) > 0 {
-		fmt.Fprintf(p.stdout, "%s: placeholders with random weights; results that involve them mean nothing.\n", strings.Join(untrained, ", "))
-	}
-	return nil
 }

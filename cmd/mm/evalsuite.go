@@ -81,10 +81,12 @@ func (p *program) runSuite(ctx context.Context, o suiteRun) error {
 			if err != nil {
 				return err
 			}
+			s := suite.Session{Reader: r, Cache: cache, Local: o.local, Parallel: o.parallel, Say: func(line string) { p.say("%s", line) },
+				Progress: func(task string) func(done, total int) { return p.tenths("questions of " + task) }}
 			if o.shard.Count > 0 {
-				return p.answerShard(ctx, r, tasks, cache, o)
+				return fsx.Replace(o.out, 0o644, func(w io.Writer) error { return s.WriteShard(ctx, tasks, o.shard, w) })
 			}
-			outcomes, err := p.outcomes(ctx, r, tasks, cache, o)
+			outcomes, err := s.Outcomes(ctx, tasks, o.answers)
 			if err != nil {
 				return err
 			}
@@ -116,82 +118,12 @@ func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r 
 	return s, cache, err
 }
 
-// outcomes returns the outcomes of tasks, from answers in files if there are any.
-func (p *program) outcomes(ctx context.Context, r *runner.Runner, tasks []*suite.Task, cache suite.Cache, o suiteRun) (out []*suite.Outcome, err error) {
-	if len(o.answers) == 0 {
-		return p.askAll(ctx, r, tasks, cache, o)
-	}
-	answers, err := suite.ReadAnswers(o.answers)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range tasks {
-		one, err := cache.Join(t, answers)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, one)
-	}
-	return out, answers.Rest()
-}
-
-// answerShard writes the answers to the questions of a shard.
-func (p *program) answerShard(ctx context.Context, r *runner.Runner, tasks []*suite.Task, cache suite.Cache, o suiteRun) error {
-	m, err := suite.NewLocal(ctx, r, o.local)
-	if err != nil {
-		return err
-	}
-	return fsx.Replace(o.out, 0o644, func(w io.Writer) error {
-		for _, t := range tasks {
-			if err := cache.Part(ctx, t, m, o.shard, suite.RunOptions{Parallel: o.parallel, Progress: p.tenths("questions of " + t.Name)}, w); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// askAll returns the outcomes of tasks.
-func (p *program) askAll(ctx context.Context, r *runner.Runner, tasks []*suite.Task, cache suite.Cache, o suiteRun) (out []*suite.Outcome, err error) {
-	var local *suite.Local
-	model := func() (suite.Model, error) {
-		if local == nil {
-			if local, err = suite.NewLocal(ctx, r, o.local); err != nil {
-				return nil, err
-			}
-		}
-		return local, nil
-	}
-	for _, t := range tasks {
-		one, kept, err := cache.Ask(ctx, t, model, suite.RunOptions{Parallel: o.parallel, Progress: p.tenths("questions of " + t.Name)})
-		if err != nil {
-			return nil, err
-		}
-		if kept {
-			p.say("%s: from the cache", t.Name)
-		}
-		if one.Cut > 0 {
-			p.say("%s: the start of %d questions did not fit the context", t.Name, one.Cut)
-		}
-		out = append(out, one)
-	}
-	return out, nil
-}
-
 func (p *program) printSuite(results *suite.Results, outcomes []*suite.Outcome) error {
 	if p.json {
 		return p.printJSON(results)
 	}
-	var rows [][]string
-	for _, o := range outcomes {
-		for _, s := range o.Scores {
-			rows = append(rows, []string{o.Task, fmt.Sprint(o.Shots), s.Metric, s.Filter, figured(s.Value), figured(s.Interval.Low) + "–" + figured(s.Interval.High), fmt.Sprint(s.N)})
-		}
-	}
-	return p.printTable([]string{"TASK", "SHOTS", "METRIC", "FILTER", "VALUE", "95 % INTERVAL", "N"}, rows)
+	return p.printTable(suite.OutcomeHeading, suite.OutcomeRows(outcomes))
 }
-
-func figured(x float64) string { return fmt.Sprintf("%.4f", x) }
 
 func (p *program) compareRuns(c *cli.Context) error {
 	opt := suite.CompareOptions{Margin: c.Float64("margin"), Relative: c.Float64("relative"), Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")}
@@ -221,15 +153,10 @@ func (p *program) compareRuns(c *cli.Context) error {
 		return p.printJudged(rows, list)
 	}
 	var table [][]string
-	for _, c := range rows {
-		gate := string(c.Gate)
-		if gate == "" {
-			gate = "-"
-		}
-		table = append(table, []string{c.Task, c.Metric + "," + c.Filter, figured(c.First), figured(c.Second), fmt.Sprintf("%+.4f", c.Delta),
-			fmt.Sprintf("%+.4f–%+.4f", c.Interval.Low, c.Interval.High), fmt.Sprint(c.N), fmt.Sprintf("%.4f", c.Adjusted), string(c.Verdict), gate})
+	for _, r := range rows {
+		table = append(table, r.Row())
 	}
-	if err := p.printTable([]string{"TASK", "METRIC", "FIRST", "SECOND", "DIFFERENCE", "95 % INTERVAL", "N", "P", "VERDICT", "GATE"}, table); err != nil {
+	if err := p.printTable(suite.ComparedHeading, table); err != nil {
 		return err
 	}
 	return list.Err()
@@ -292,14 +219,9 @@ func (p *program) evalBudget(c *cli.Context) error {
 	}
 	var table [][]string
 	for _, r := range rows {
-		value := "-"
-		if r.Value != nil {
-			value = r.Shown(*r.Value)
-		}
-		bound := map[bool]string{false: "≤ ", true: "≥ "}[r.Least]
-		table = append(table, []string{r.Budget, bound + r.Shown(r.Limit), value, r.Result()})
+		table = append(table, r.Row())
 	}
-	if err := p.printTable([]string{"BUDGET", "LIMIT", "MEASURED", "RESULT"}, table); err != nil {
+	if err := p.printTable(eval.RowHeading, table); err != nil {
 		return err
 	}
 	return list.Err()

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf16"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -127,19 +125,7 @@ func rowsOf[T any](list []T, row func(T) []string) (rows [][]string) {
 
 // printTable prints rows in columns under a heading.
 func (p *program) printTable(heading []string, rows [][]string) error {
-	return writeTable(p.stdout, heading, rows)
-}
-
-func writeTable(to io.Writer, heading []string, rows [][]string) error {
-	w := tabwriter.NewWriter(to, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(heading, "\t"))
-	for _, r := range rows {
-		for i := range r {
-			r[i] = diag.Printable(r[i])
-		}
-		fmt.Fprintln(w, strings.Join(r, "\t"))
-	}
-	return w.Flush()
+	return diag.Table(p.stdout, heading, rows)
 }
 
 // say prints a message on stderr; stdout holds only results.
@@ -153,4 +139,4 @@ func (p *program) say(format string, args ...any) {
 func size(n int64) string { return fsx.FormatSize(n) }
 
 // short abbreviates a digest.
-func short(digest string) string { return console.Short(digest) }
+func short(digest string) string { return diag.Short(digest) }

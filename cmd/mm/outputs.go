@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/part"
@@ -148,5 +149,5 @@ func (p *program) traceReport(o outputs, title string, steps []part.Step) ([]par
 	for _, s := range out {
 		rows = append(rows, s.Row())
 	}
-	return out, writeTable(p.stderr, part.StepHeading, rows)
+	return out, diag.Table(p.stderr, part.StepHeading, rows)
 }

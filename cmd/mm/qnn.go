@@ -131,24 +131,7 @@ func (p *program) qnnCompat(c *cli.Context) error {
 	if p.json {
 		return p.printJSON(v)
 	}
-	shown := func(v htp.Version) string {
-		if v == (htp.Version{}) {
-			return "?"
-		}
-		return v.String()
-	}
-	rows := rowsOf(htp.SDKs(), func(s htp.SDK) []string {
-		return []string{fmt.Sprintf("%d.%d", s.Version.Major, s.Version.Minor), shown(s.Core), shown(s.Backend), shown(s.System), shown(s.Blob), s.Source}
-	})
-	if err := p.printTable([]string{"SDK", "CORE API", "HTP API", "SYSTEM", "BLOB", "SOURCE"}, rows); err != nil {
-		return err
-	}
-	fmt.Fprintln(p.stdout)
-	rows = nil
-	for _, t := range htp.Tools() {
-		rows = append(rows, []string{t.Name, t.Version, t.SDK.String(), t.With, t.Source})
-	}
-	return p.printTable([]string{"TOOL", "VERSION", "SDK", "WITH", "SOURCE"}, rows)
+	return qnnfile.WriteCompat(p.stdout)
 }
 
 // printQNNReport prints the verdicts of a check, whose faults decide the exit code.
@@ -158,18 +141,8 @@ func (p *program) printQNNReport(r qnnfile.Report) error {
 			return err
 		}
 	} else {
-		for _, c := range r.Contexts {
-			var rows [][]string
-			for _, a := range c.Axes {
-				verdict := string(a.Verdict)
-				if a.Accepted {
-					verdict = string(htp.Unknown) + ", accepted"
-				}
-				rows = append(rows, []string{a.Name, verdict, a.File, a.Target})
-			}
-			if err := p.printTable([]string{c.Name, "VERDICT", "FILE", r.Target}, rows); err != nil {
-				return err
-			}
+		if err := r.WriteText(p.stdout); err != nil {
+			return err
 		}
 		p.tell(p.stderr, r.Faults)
 	}

@@ -529,7 +529,7 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) err
 	}
 	p.sayCalls(a)
 	if len(a.Context) > 0 {
-		if err := writeTable(p.stderr, part.PositionHeading, part.PositionRows(a.Context)); err != nil {
+		if err := diag.Table(p.stderr, part.PositionHeading, part.PositionRows(a.Context)); err != nil {
 			return err
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"mm-abi.org/mm/serve/inference"
 	"mm-abi.org/mm/serve/jobs"
 	"mm-abi.org/mm/serve/mcp"
+	"mm-abi.org/mm/serve/models"
 	"mm-abi.org/mm/serve/oip"
 	"mm-abi.org/mm/serve/ollama"
 	"mm-abi.org/mm/serve/openai"
@@ -50,8 +51,7 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	addr := c.String("addr")
-	ctx, args, u := c.Context, c.Args().Slice(), useOptions(c)
+	ctx, u := c.Context, useOptions(c)
 	u.skills = !c.Bool("no-tools")
 	if c.Bool("stdin-lifeline") {
 		ctx = p.lifeline(ctx)
@@ -63,15 +63,18 @@ func (p *program) serve(c *cli.Context) error {
 	defer stop()
 	return p.inWorkspace(p.pulling(workspaceOptions(c, c.Args().First())), func(w *workspace.Workspace) error {
 		return p.cached(w, c.Bool("no-cache"), kept, &run, func() (err error) {
-			f := &fleet{p: p, w: w, use: u, run: run, alias: c.StringSlice("alias"), watch: c.Bool("watch")}
-			pool, err := f.open(ctx, args, limits, &opt)
+			f := p.fleet(w, u, run, models.Fleet{Args: c.Args().Slice(), Alias: c.StringSlice("alias"), Watch: c.Bool("watch")})
+			pool, err := f.Open(ctx, limits, &opt)
 			defer func() { err = errors.Join(err, pool.Close()) }()
+			if err != nil {
+				return unserved(err)
+			}
+			s, err := newServer(opt)
 			if err != nil {
 				return err
 			}
-			s, err := f.server(ctx, opt, board)
-			if err != nil {
-				return err
+			if err := f.Show(ctx, s, board); err != nil {
+				return unserved(err)
 			}
 			work, err := jobs.Mount(s, p.recorded(ctx, w, background))
 			if err != nil {
@@ -85,10 +88,18 @@ func (p *program) serve(c *cli.Context) error {
 				}
 				defer func() { err = errors.Join(err, agents.Close()) }()
 			}
-			defer f.follow(ctx, pool, s, c.Duration("watch-every"))()
-			return p.listen(ctx, s, addr, c.Duration("drain"))
+			defer f.Follow(ctx, pool, s, c.Duration("watch-every"))()
+			return p.listen(ctx, s, c.String("addr"), c.Duration("drain"))
 		})
 	})
+}
+
+// unserved turns a request that a fleet cannot serve into a usage error.
+func unserved(err error) error {
+	if errors.Is(err, models.ErrNoReference) || errors.Is(err, models.ErrNoResults) {
+		return usageError{err}
+	}
+	return err
 }
 
 // traces exports the requests of a server to the collector that the environment names.
@@ -229,19 +240,5 @@ func (p *program) listen(ctx context.Context, s *api.Server, addr string, drain 
 	if err := p.printAddr(l.Addr().String()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	loaded := make(chan error, 1)
-	go func() {
-		err := s.Load(ctx)
-		if err != nil {
-			stop(err)
-		}
-		loaded <- err
-	}()
-	err = s.Serve(ctx, l, drain)
-	stop(nil)
-	if failed := <-loaded; failed != nil && !errors.Is(failed, context.Canceled) {
-		err = errors.Join(failed, err)
-	}
-	return err
+	return s.Run(ctx, l, drain)
 }

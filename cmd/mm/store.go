@@ -11,8 +11,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/runtimes/media"
-	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -74,7 +72,7 @@ func (p *program) gc(c *cli.Context, w *workspace.Workspace) error {
 	if !opt.DryRun {
 		s.KeepReserve()
 	}
-	if err := all.clear(w.FeatureDir(), w.SequenceDir(), opt.DryRun); err != nil {
+	if all.Cleared, err = w.ClearCaches(opt.DryRun); err != nil {
 		return err
 	}
 	report := all.GCReport
@@ -97,35 +95,7 @@ func (p *program) gc(c *cli.Context, w *workspace.Workspace) error {
 // collected is the output of mm gc.
 type collected struct {
 	registry.GCReport
-	Features     int   `json:"features"`      // cached inputs
-	FeatureBytes int64 `json:"feature_bytes"` // of them
-
-	Sequences     int   `json:"sequences"`      // kept for later processes
-	SequenceBytes int64 `json:"sequence_bytes"` // of them
-}
-
-// clear clears the caches of encoded inputs and of sequences.
-func (c *collected) clear(features, sequences string, dry bool) error {
-	if exists(features) {
-		f, err := media.OpenVectorCache(features, 0)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if c.Features, c.FeatureBytes, err = f.Clear(dry); err != nil {
-			return err
-		}
-	}
-	if !exists(sequences) {
-		return nil
-	}
-	s, err := runner.OpenSequenceCache(sequences, make([]byte, runner.SecretSize), 0, nil) // it reads none
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	c.Sequences, c.SequenceBytes, err = s.Clear(dry)
-	return err
+	workspace.Cleared
 }
 
 func (p *program) fsck(c *cli.Context, w *workspace.Workspace) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -74,79 +73,33 @@ func (p *program) tokenizerEncode(c *cli.Context) error {
 	return nil
 }
 
-// fertile is a line of mm tokenizer fertility.
-type fertile struct {
-	File     string `json:"file"`
-	Language string `json:"language,omitempty"`
-	Name     string `json:"name,omitempty"`
-	tokenizer.Fertility
-	Ratio *tokenizer.FertilityRatio `json:"ratio,omitempty"` // if there is a base
-}
-
 func (p *program) tokenizerFertility(c *cli.Context) error {
 	tok, err := train.ReadTokenizer(c.String("tokenizer"))
 	if err != nil {
 		return err
 	}
-	return p.fertility(c.Args().Slice(), c.String("base"), c.IsSet("base"), func(text string) int { return len(tok.Encode(text, tokenizer.Options{})) })
-}
-
-// fertility measures files and compares them with the file in the base language,
-// which is required if it was named.
-func (p *program) fertility(files []string, base string, named bool, encode tokenizer.Encoder) error {
-	var list []fertile
-	var all error
-	of := -1
-	for _, file := range files {
-		text, err := tokenizer.ReadText(file)
-		if err != nil {
-			all = errors.Join(all, err)
-			continue
-		}
-		if text.Language == base && of < 0 {
-			of = len(list)
-		}
-		list = append(list, fertile{File: file, Language: text.Language, Name: text.Name, Fertility: tokenizer.MeasureFertility(text.Text, encode)})
-	}
+	base := c.String("base")
+	list, found, err := tokenizer.MeasureFiles(c.Args().Slice(), base, func(text string) int { return len(tok.Encode(text, tokenizer.Options{})) })
 	switch {
-	case all != nil:
-		return all
-	case of < 0 && named:
+	case err != nil:
+		return err
+	case !found && c.IsSet("base"):
 		return usageError{fmt.Errorf("--base: no file is in the language %s", base)}
-	case of < 0:
+	case !found:
 		p.say("no file is in the language %s (--base): nothing is compared", base)
-	}
-	for i := range list {
-		if of >= 0 {
-			r := tokenizer.CompareFertility(list[i].Fertility, list[of].Fertility)
-			list[i].Ratio = &r
-		}
 	}
 	if p.json {
 		return p.printJSON(list)
 	}
-	return p.printFertility(list, base)
-}
-
-func (p *program) printFertility(list []fertile, base string) error {
 	var rows [][]string
 	high := 0
 	for _, f := range list {
-		word := fmt.Sprint(f.Words)
-		if f.ByChar {
-			word += "*" // characters
+		rows = append(rows, f.Row())
+		if f.Ratio != nil && f.Ratio.High {
+			high++
 		}
-		row := []string{f.File, f.Language, word, fmt.Sprint(f.Tokens), fmt.Sprintf("%.2f", f.PerWord), fmt.Sprintf("%.3f", f.PerCharacter), fmt.Sprintf("%.3f", f.PerByte), "", ""}
-		if f.Ratio != nil {
-			row[7], row[8] = fmt.Sprintf("%.2f", f.Ratio.Word), fmt.Sprintf("%.2f", f.Ratio.Parallel)
-			if f.Ratio.High {
-				row[8] += " !"
-				high++
-			}
-		}
-		rows = append(rows, row)
 	}
-	if err := p.printTable([]string{"FILE", "LANGUAGE", "WORDS", "TOKENS", "A WORD", "A CHARACTER", "A BYTE", "WORD/" + base, "TOKENS/" + base}, rows); err != nil {
+	if err := p.printTable(tokenizer.FertilityHeading(base), rows); err != nil {
 		return err
 	}
 	if high > 0 {

@@ -76,7 +76,6 @@ var single = map[string]string{
 	"serve/ollama":               "one wire format",
 	"serve/openai":               "one wire format",
 	"serve/page":                 "the web page, embedded",
-	"serve/dashboard":            "pages with their templates; cmd only writes them",
 	"skills/algebra":             "one skill",
 	"skills/chart":               "one skill",
 	"skills/formula":             "one skill",
