@@ -377,13 +377,13 @@ func (w *Workspace) Accept(ctx context.Context, file string) (*trust.File, error
 // Vouching returns the public keys each of which, alone, may sign the name.
 // See [trust.Vouching].
 func (w *Workspace) Vouching(name string, files []string, now time.Time) ([]*sign.PublicKey, error) {
-	return trust.Vouching(w.home, name, files, now)
+	return trust.Vouching(cmp.Or(w.opt.Trust, w.TrustFile()), name, files, now)
 }
 
 // FolderTrust returns whose signatures over the folder of a name are accepted.
 // See [trust.ForFolder].
 func (w *Workspace) FolderTrust(name string, files []string, now time.Time) (sign.FolderTrust, error) {
-	return trust.ForFolder(w.home, name, files, now)
+	return trust.ForFolder(cmp.Or(w.opt.Trust, w.TrustFile()), name, files, now)
 }
 
 // DefaultHome is the user's folder of mm: MM_HOME, or the system's place for a

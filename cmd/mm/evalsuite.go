@@ -194,6 +194,11 @@ func (p *program) evalBudget(c *cli.Context) error {
 	var rows []eval.Row
 	var source suite.Source
 	err = p.measuring(ctx, m, func(r *runner.Runner) error {
+		if f.Run != nil {
+			if err := f.Run.CheckBuild(ctx, r.Build()); err != nil {
+				return err
+			}
+		}
 		if err := b.Measure(ctx, r, &f); err != nil {
 			return err
 		}

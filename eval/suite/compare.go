@@ -3,6 +3,7 @@ package suite
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/eval/metric"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -100,6 +102,22 @@ func ReadRun(path string) (*Run, diag.List) {
 	return ParseRun(path, data, true)
 }
 
+// CheckBuild reports results that were measured on another build. Results without a digest,
+// such as those of lm-evaluation-harness, are accepted.
+func (r *Run) CheckBuild(ctx context.Context, b *builds.Build) error {
+	got := r.Results.MM.Digest
+	if got == "" {
+		return nil
+	}
+	want, err := Digest(ctx, b)
+	if err != nil || got == want {
+		return err
+	}
+	var list diag.List
+	list.Add(diag.EvalOther, diag.Pos{File: filepath.Join(r.Dir, ResultsFile)}, fmt.Sprintf("results of another build: got %s, want %s", got, want), "run mm eval suite on this build")
+	return list.Err()
+}
+
 // badRun returns the fault of a file of results.
 func badRun(file string, err error) (*Run, diag.List) {
 	var list diag.List
@@ -119,6 +137,9 @@ func ParseRun(path string, data []byte, samples bool) (*Run, diag.List) {
 	}
 	for _, task := range r.Results.Tasks() {
 		file := filepath.Join(r.Dir, SamplesFile(task))
+		if filepath.Dir(file) != r.Dir {
+			return badRun(path, fmt.Errorf("task %q: not a file name", task))
+		}
 		if r.samples[task], err = readSamples(file); err != nil {
 			return badRun(file, err)
 		}

@@ -168,6 +168,12 @@ func TestCompareDiffers(t *testing.T) {
 	if _, list := ReadRun(t.TempDir()); len(list) != 1 || list[0].Code != diag.BadResults {
 		t.Errorf("got %v", list)
 	}
+	for task, want := range map[string]bool{"t": false, "../t": true, "a/../../t": true, "a/t": true} {
+		_, list := ParseRun(filepath.Join(t.TempDir(), ResultsFile), fmt.Appendf(nil, `{"results":{%q:{"acc,none":1}}}`, task), true)
+		if len(list) != 1 || strings.Contains(list[0].Detail, "not a file name") != want {
+			t.Errorf("task %q: got %v", task, list)
+		}
+	}
 }
 
 // A figure of a whole corpus is compared by a bootstrap of its sums.

@@ -5,13 +5,11 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
-	"mm-abi.org/mm/workspace/home"
 )
 
 // Authority accepts certificates below roots as signers of plain folders.
@@ -53,16 +51,16 @@ func (t *File) authority(a Authority) (out sign.FolderAuthority, err error) {
 	return out, out.Check()
 }
 
-// ForFolder returns whose signatures over the folder of a name the home's trust file accepts:
+// ForFolder returns whose signatures over the folder of a name a trust file accepts:
 // those by its keys and by the certificates of its authorities; with files,
 // those by these keys only.
-func ForFolder(dir, name string, files []string, now time.Time) (sign.FolderTrust, error) {
+func ForFolder(file, name string, files []string, now time.Time) (sign.FolderTrust, error) {
 	out := sign.FolderTrust{Now: now}
 	var err error
-	if out.Keys, err = Vouching(dir, name, files, now); err != nil || len(files) > 0 {
+	if out.Keys, err = Vouching(file, name, files, now); err != nil || len(files) > 0 {
 		return out, err
 	}
-	t, err := Load(filepath.Join(dir, home.TrustName))
+	t, err := Load(file)
 	if err != nil {
 		return out, err
 	}

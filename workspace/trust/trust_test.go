@@ -118,13 +118,13 @@ func TestAuthorities(t *testing.T) {
 		"match: '**/**', file: root.pem, identities: [a]":                                        "match",
 	} {
 		write(home.TrustName, []byte("version: 1\nauthorities: [{"+text+"}]\n"))
-		got, err := ForFolder(dir, "local/model", nil, time.Now())
+		got, err := ForFolder(filepath.Join(dir, home.TrustName), "local/model", nil, time.Now())
 		if want == "" && (err != nil || len(got.Authorities) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %+v, %v, want %q", text, got, err, want)
 		}
 	}
 	write(home.TrustName, []byte("version: 1\nauthorities: [{match: local/model, file: root.pem, identities: [a]}]\n"))
-	if got, err := ForFolder(dir, "local/other", nil, time.Now()); err != nil || len(got.Authorities) != 0 {
+	if got, err := ForFolder(filepath.Join(dir, home.TrustName), "local/other", nil, time.Now()); err != nil || len(got.Authorities) != 0 {
 		t.Errorf("another name: got %+v, %v", got, err)
 	}
 	before, err := Load(filepath.Join(dir, home.TrustName))

@@ -2,19 +2,17 @@ package trust
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"mm-abi.org/mm/registry/sign"
-	"mm-abi.org/mm/workspace/home"
 )
 
 // Vouching returns the public keys each of which, alone, may sign the name by
-// the home's trust file; with files, by those keys instead. Revoked and
+// a trust file; with files, by those keys instead. Revoked and
 // expired keys are excluded.
-func Vouching(dir, name string, files []string, now time.Time) ([]*sign.PublicKey, error) {
-	trust, err := Load(filepath.Join(dir, home.TrustName))
+func Vouching(file, name string, files []string, now time.Time) ([]*sign.PublicKey, error) {
+	trust, err := Load(file)
 	if len(files) > 0 {
 		trust, err = trustKeys(files)
 	}
