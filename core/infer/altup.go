@@ -10,10 +10,10 @@ import (
 
 // altup is the part of a model of several residual streams outside its layers.
 type altup struct {
-	table    embedding // V × (L·P), numbers of each token for all layers
-	project  linear    // C → L·P, the same of an input vector
-	norm     norm      // P
-	up, down []linear  // C → C, from the first stream to the others and back
+	table    *embedding // V × (L·P), numbers of each token for all layers
+	project  linear     // C → L·P, the same of an input vector
+	norm     norm       // P
+	up, down []linear   // C → C, from the first stream to the others and back
 }
 
 // altupLayer is the part of a layer of such a model next to attention and the feed-forward half.

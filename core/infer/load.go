@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
@@ -48,7 +49,7 @@ type Model struct {
 	cfg  Config
 	file *gguf.File // nil unless loaded from a file
 
-	embedding  embedding
+	embedding  *embedding
 	positions  []float32 // Context×C, added to the embeddings, or nil
 	altup      *altup    // of several residual streams, or nil
 	layers     []layer
@@ -67,7 +68,6 @@ type Model struct {
 	farthest float64
 
 	// Guarded by mu.
-	embedded int // vectors read from the mapped file since its pages were dropped
 	kvLimit  int
 	holders  []*Session // that hold keys and values, by admission; if limited
 	admitted uint64     // sessions
@@ -143,16 +143,26 @@ func (l linear) bytes() int {
 
 func (f feed) bytes() int { return f.gate.bytes() + f.up.bytes() + f.down.bytes() }
 
-// embedding holds the token vectors, V × C.
+// embedding holds a vector of each token, V × C.
 type embedding struct {
-	typ  tensor.Type
-	data []byte
+	typ     tensor.Type
+	data    []byte
+	release func(data []byte) // drops pages of a mapped file; nil: not mapped
+	read    atomic.Uint32     // vectors
 }
 
+// embeddedVectors is the number of vectors that are read before their pages are dropped
+// from memory. For each one the system maps 64 KiB of the file, which for a large
+// vocabulary would make most of the embedding resident in addition to its packed copy.
+const embeddedVectors = 256
+
 // row writes the vector of a token.
-func (e embedding) row(dst []float32, token int32) {
+func (e *embedding) row(dst []float32, token int32) {
 	n := e.typ.RowBytes(len(dst))
 	quant.Dequantize(dst, e.data[int(token)*n:(int(token)+1)*n], e.typ)
+	if e.read.Add(1)%embeddedVectors == 0 && e.release != nil {
+		e.release(e.data)
+	}
 }
 
 // Tensors is a source of weights by GGUF names: such as a *[gguf.File].
@@ -242,20 +252,9 @@ func (m *Model) Embed(tokens []int32) ([]float32, error) {
 	return out, nil
 }
 
-// embeddedVectors is the number of token vectors that are read before their pages are
-// dropped from memory. For each one the system maps 64 KiB of the file, which for
-// a large vocabulary would make most of the embedding resident in addition to its packed copy.
-const embeddedVectors = 256
-
-// embed writes the input vector of a token. The caller holds mu.
+// embed writes the input vector of a token.
 func (m *Model) embed(dst []float32, token int32) {
 	m.embedding.row(dst, token)
-	if m.embedded++; m.embedded == embeddedVectors {
-		m.embedded = 0
-		if m.file != nil {
-			m.file.Release(m.embedding.data)
-		}
-	}
 	if m.embeddingScale != 1 {
 		tensor.Scale(dst, m.embeddingScale)
 	}

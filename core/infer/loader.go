@@ -258,7 +258,7 @@ func (l *loader) find(name string) (gguf.Tensor, bool) {
 }
 
 // embedding loads a vector of each token.
-func (l *loader) embedding(name string, width, vocab int) embedding {
+func (l *loader) embedding(name string, width, vocab int) *embedding {
 	e, ok := l.find(name)
 	switch {
 	case !ok:
@@ -267,7 +267,7 @@ func (l *loader) embedding(name string, width, vocab int) embedding {
 	case width%e.Type.BlockSize() != 0 || len(e.Data) != vocab*e.Type.RowBytes(width):
 		l.fail(fmt.Errorf("tensor %s: got %d bytes of data", e.Name, len(e.Data)))
 	}
-	return embedding{e.Type, e.Data}
+	return &embedding{typ: e.Type, data: e.Data, release: l.arena.Release}
 }
 
 // linear loads a matrix, its bias, if any, and its changes.
