@@ -1,5 +1,6 @@
 // Package console holds what cmd/mm shows and reads at a terminal without any
-// model: declared commands with their help and manual pages, turns, progress.
+// model: declared commands with their help and manual pages, turns, progress, and how
+// the program was built.
 package console
 
 // Error is an error of the command line.

@@ -217,7 +217,7 @@ func TestDocumentSizes(t *testing.T) {
 var pythons = regexp.MustCompile(`(?:\$\{?|Getenv\("|LookupEnv\("|environ\.get\("|environ\[")([A-Z_]*PYTHON)\b`)
 
 // One variable names the Python of all scripts, targets and tests. ExecuTorch has its
-// own, beside it in one script; MM_MICROPYTHON is a guest of the sandbox.
+// own, in the same script; MM_MICROPYTHON is a guest of the sandbox.
 func TestPythonVariable(t *testing.T) {
 	allowed := map[string]bool{"MM_PYTHON": true, "EXECUTORCH_PYTHON": true, "MM_MICROPYTHON": true}
 	files, err := filepath.Glob(filepath.Join(root(t), "scripts", "*"))
