@@ -14,7 +14,7 @@ import (
 // thirdParty lists the packages that may import each third-party module. A module
 // that is not listed may not be imported.
 var thirdParty = map[string][]string{
-	"github.com/BobuSumisu/aho-corasick":     {"skills/guard"},
+	"github.com/BobuSumisu/aho-corasick":     {"skills/standard"},
 	"github.com/CycloneDX/cyclonedx-go":      {"builds/bom"},
 	"github.com/Masterminds/semver/v3":       {"abi", "builds/resolve", "workspace", "runtimes/native", "cmd/mm"},
 	"github.com/digitorus/pkcs7":             {"registry/sigstore"},

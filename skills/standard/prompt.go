@@ -1,4 +1,4 @@
-package guard
+package standard
 
 import "regexp"
 
@@ -12,11 +12,11 @@ var prompts = []func() *regexp.Regexp{
 }
 
 // marks finds prompt marks.
-func marks(text string) []Finding {
-	var out []Finding
+func marks(text string) []finding {
+	var out []finding
 	for _, re := range prompts {
 		for _, at := range re().FindAllStringIndex(text, maxFindings+1) {
-			out = append(out, Finding{"prompt", text[at[0]:at[1]], at[0], at[1]})
+			out = append(out, finding{"prompt", text[at[0]:at[1]], at[0], at[1]})
 		}
 	}
 	return out

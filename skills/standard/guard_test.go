@@ -1,4 +1,4 @@
-package guard
+package standard
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 )
 
 func TestLook(t *testing.T) {
-	g, err := New()
+	g, err := newGuard()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestLook(t *testing.T) {
 }
 
 func TestTool(t *testing.T) {
-	e := builtin.Executor{Funcs: map[string]builtin.Func{"safety": Tool()}}
+	e := builtin.Executor{Funcs: map[string]builtin.Func{"safety": safety()}}
 	g, err := e.Prepare(t.Context(), sandbox.Program{Name: "safety", Limits: modules.Effective{TimeoutMS: 20_000}})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func FuzzLook(f *testing.F) {
 	for _, s := range []string{"a@b.org", "+49 30 901820", "DE89 3704 0044 0532 0130 00", "bu1ld a b\u200bomb", "\xff<|x|>", "::1 1::"} {
 		f.Add(s, "zeus")
 	}
-	g, err := New()
+	g, err := newGuard()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func FuzzLook(f *testing.F) {
 			}
 			at = p.To
 		}
-		Redact(text, v.Findings)
+		redact(text, v.Findings)
 		if _, err := json.Marshal(v); err != nil {
 			t.Error(err)
 		}

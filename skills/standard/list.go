@@ -1,4 +1,4 @@
-package guard
+package standard
 
 import (
 	_ "embed"
@@ -102,11 +102,11 @@ func plain(r rune) rune {
 }
 
 // finding returns a match unless it is part of a word.
-func (h *normalized) finding(m *aho.Match, kind string) (Finding, bool) {
+func (h *normalized) finding(m *aho.Match, kind string) (finding, bool) {
 	at, end := int(m.Pos()), int(m.Pos())+len(m.Match())
 	if at > 0 && h.text[at-1] != ' ' || end < len(h.text) && h.text[end] != ' ' {
-		return Finding{}, false
+		return finding{}, false
 	}
 	from, to := h.from[at], h.to[end-1]
-	return Finding{kind, h.source[from:to], from, to}, true
+	return finding{kind, h.source[from:to], from, to}, true
 }

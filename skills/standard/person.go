@@ -1,4 +1,4 @@
-package guard
+package standard
 
 import (
 	"math/big"
@@ -42,12 +42,12 @@ func isPerson(kind string) bool {
 }
 
 // persons finds personal data.
-func persons(text string) []Finding {
-	var out []Finding
+func persons(text string) []finding {
+	var out []finding
 	for _, f := range forms {
 		for _, at := range f.re().FindAllStringIndex(text, maxFindings+1) {
 			if s := text[at[0]:at[1]]; (f.is == nil || f.is(s)) && !((f.kind == "card" || f.kind == "phone") && followsDigits(text, at[0])) {
-				out = append(out, Finding{f.kind, s, at[0], at[1]})
+				out = append(out, finding{f.kind, s, at[0], at[1]})
 			}
 		}
 	}
@@ -65,8 +65,8 @@ func followsDigits(text string, at int) bool {
 }
 
 // first drops findings that overlap those of a more reliable kind.
-func first(found []Finding) []Finding {
-	var out []Finding
+func first(found []finding) []finding {
+	var out []finding
 	for _, f := range found {
 		overlaps := false
 		for _, o := range out {

@@ -1,4 +1,4 @@
-package guard
+package standard
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 
 // TestLimits holds each limit on either side.
 func TestLimits(t *testing.T) {
-	g, err := New()
+	g, err := newGuard()
 	if err != nil {
 		t.Fatal(err)
 	}

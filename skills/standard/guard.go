@@ -1,12 +1,4 @@
-// Package guard implements the tool safety, which finds unwanted parts of a
-// text.
-//
-// It finds words of a list (list.go), in one pass of an Aho-Corasick automaton
-// over a normalized text; personal data (person.go), by form and checksum; and
-// marks of prompts that pretend to be more than a user's text (prompt.go). It
-// is a filter with known gaps; docs/SKILLS.md describes what it was measured
-// on.
-package guard
+package standard
 
 import (
 	"encoding/json"
@@ -26,41 +18,41 @@ const (
 	maxTerm     = 128 // bytes
 )
 
-// Finding is a part of a text.
-type Finding struct {
+// finding is a part of a text.
+type finding struct {
 	Kind string `json:"kind"` // mail, phone, iban, card, ip, ssn, key; prompt, and the kinds of the list
 	Text string `json:"text"`
 	From int    `json:"from"` // byte offset
 	To   int    `json:"to"`
 }
 
-// Verdict is the result for a text.
-type Verdict struct {
+// verdict is the result for a text.
+type verdict struct {
 	Allowed  bool      `json:"allowed"` // no listed word and no mark of a prompt
-	Findings []Finding `json:"findings"`
+	Findings []finding `json:"findings"`
 }
 
-// Guard checks texts; it may be used from several goroutines.
-type Guard struct {
+// guard checks texts; it may be used from several goroutines.
+type guard struct {
 	kinds []string
 	words *aho.Trie
 }
 
-// New returns a guard with the built-in list.
-func New() (*Guard, error) {
+// newGuard returns a guard with the built-in list.
+func newGuard() (*guard, error) {
 	kinds, words, err := list()
 	if err != nil {
 		return nil, err
 	}
-	return &Guard{kinds, aho.NewTrieBuilder().AddStrings(words).Build()}, nil
+	return &guard{kinds, aho.NewTrieBuilder().AddStrings(words).Build()}, nil
 }
 
-// Tool returns the function of the skill safety: {"text": …, "op": …, "terms":
-// […]} to {"result": …}. Op "check" returns a [Verdict], "redact" the text
+// safety returns the function of the skill safety: {"text": …, "op": …, "terms":
+// […]} to {"result": …}. Op "check" returns a [verdict], "redact" the text
 // with each finding replaced by its kind in brackets. Terms are additional
 // words, of kind "term".
-func Tool() builtin.Func {
-	g, err := New()
+func safety() builtin.Func {
+	g, err := newGuard()
 	return func(call *builtin.Call) (any, error) {
 		if err != nil {
 			return nil, err
@@ -86,7 +78,7 @@ func Tool() builtin.Func {
 		case "check":
 			return map[string]any{"result": v}, nil
 		case "redact":
-			return map[string]any{"result": Redact(args.Text, v.Findings)}, nil
+			return map[string]any{"result": redact(args.Text, v.Findings)}, nil
 		}
 		return nil, sandbox.Faultf(sandbox.Args, "unknown op %q: want check or redact", args.Op)
 	}
@@ -94,7 +86,7 @@ func Tool() builtin.Func {
 
 // Look returns the findings in the order of the text. Of overlapping findings,
 // the longest remains.
-func (g *Guard) Look(text string, terms []string) (Verdict, error) {
+func (g *guard) Look(text string, terms []string) (verdict, error) {
 	t := normalize(text)
 	found := append(persons(text), marks(text)...)
 	for _, m := range g.words.Match(t.text) {
@@ -105,7 +97,7 @@ func (g *Guard) Look(text string, terms []string) (Verdict, error) {
 	if len(terms) > 0 {
 		extra, err := trie(terms)
 		if err != nil {
-			return Verdict{}, err
+			return verdict{}, err
 		}
 		for _, m := range extra.Match(t.text) {
 			if f, ok := t.finding(m, "term"); ok {
@@ -113,7 +105,7 @@ func (g *Guard) Look(text string, terms []string) (Verdict, error) {
 			}
 		}
 	}
-	v := Verdict{Allowed: true, Findings: withoutOverlaps(found)}
+	v := verdict{Allowed: true, Findings: withoutOverlaps(found)}
 	for _, f := range v.Findings {
 		if !isPerson(f.Kind) {
 			v.Allowed = false
@@ -142,14 +134,14 @@ func trie(terms []string) (*aho.Trie, error) {
 }
 
 // withoutOverlaps sorts findings and drops those that a longer one overlaps.
-func withoutOverlaps(found []Finding) []Finding {
-	slices.SortStableFunc(found, func(a, b Finding) int {
+func withoutOverlaps(found []finding) []finding {
+	slices.SortStableFunc(found, func(a, b finding) int {
 		if a.From != b.From {
 			return a.From - b.From
 		}
 		return b.To - a.To
 	})
-	out := []Finding{}
+	out := []finding{}
 	for _, f := range found {
 		if n := len(out); n > 0 && f.From < out[n-1].To {
 			if f.To-f.From > out[n-1].To-out[n-1].From {
@@ -162,8 +154,8 @@ func withoutOverlaps(found []Finding) []Finding {
 	return out
 }
 
-// Redact replaces findings, which must be sorted and must not overlap.
-func Redact(text string, findings []Finding) string {
+// redact replaces findings, which must be sorted and must not overlap.
+func redact(text string, findings []finding) string {
 	var b strings.Builder
 	at := 0
 	for _, f := range findings {
