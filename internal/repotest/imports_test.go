@@ -46,7 +46,7 @@ var thirdParty = map[string][]string{
 	"github.com/pkg/sftp":                    {"lab/device/ssh"},
 	"golang.org/x/crypto":                    {"lab/device/ssh", "registry/server", "registry/sign", "registry/sigstore", "cmd/mm", "tools/release"},
 	"golang.org/x/mod":                       {"registry/sigstore"},
-	"golang.org/x/image":                     {"train/dataset/scene", "core/preprocess", "internal/testfiles", "skills/glyph"},
+	"golang.org/x/image":                     {"train/dataset/scene", "core/preprocess", "internal/testfiles", "skills/figure"},
 	"golang.org/x/sync":                      {"registry", "registry/bucket", "registry/remote", "registry/server", "registry/sign"},
 	"golang.org/x/sys":                       {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/panel", "tools/libllama/bench", "cmd/mm-native", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "runtimes/worker", "registry", "skills/sandbox/process", "skills/sandbox/wasm", "skills/skilltest"},
 	"golang.org/x/term":                      {"cmd/mm", "cmd/console"},

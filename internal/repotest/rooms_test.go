@@ -77,8 +77,7 @@ var single = map[string]string{
 	"serve/openai":               "one wire format",
 	"serve/page":                 "the web page, embedded",
 	"skills/algebra":             "one skill",
-	"skills/chart":               "one skill",
-	"skills/formula":             "one skill",
+	"skills/figure":              "one skill",
 	"skills/sandbox/mcpclient":   "one executor",
 	"skills/sandbox/oci":         "one executor",
 	"skills/sandbox/python":      "one executor",
@@ -89,7 +88,7 @@ var single = map[string]string{
 }
 
 // maxPackages bounds the number of packages.
-const maxPackages = 204
+const maxPackages = 202
 
 // Rooms import downward only.
 func TestRooms(t *testing.T) {

@@ -12,19 +12,17 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/skills/algebra"
-	"mm-abi.org/mm/skills/chart"
-	"mm-abi.org/mm/skills/formula"
-	"mm-abi.org/mm/skills/glyph"
+	"mm-abi.org/mm/skills/figure"
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
 
 // Funcs returns the functions for a builtin.Executor. The letters for
 // comparison are rendered once, for the first image.
 func Funcs() map[string]builtin.Func {
-	letters := sync.OnceValues(glyph.New)
+	letters := sync.OnceValues(figure.Letters)
 	return map[string]builtin.Func{
-		"chartqa":    chart.New(letters),
-		"ocr-latex":  formula.New(letters),
+		"chartqa":    figure.Chart(letters),
+		"ocr-latex":  figure.Formula(letters),
 		"safety":     safety(),
 		"sympy-lite": algebra.Tool,
 	}

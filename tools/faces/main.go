@@ -1,6 +1,6 @@
 // Command faces extracts the outlines of letters, digits and a few signs from
 // fonts and writes them to a small file, train/dataset/fonts/faces.bin, for the
-// text in training images and for skills/glyph. It is run by hand (make faces);
+// text in training images and for skills/figure. It is run by hand (make faces);
 // its output is deterministic.
 //
 // The file is a DEFLATE stream of: the number of faces; for each its split (0

@@ -1,11 +1,10 @@
-package chart
+package figure
 
 import (
 	"strings"
 	"testing"
 
 	"mm-abi.org/mm/modules"
-	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
@@ -27,7 +26,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{"maxCell", maxCell, func(n int) error { return table(strings.Repeat("a", n) + ",1\n") }},
 		{"maxOps", maxOps, func(n int) error {
-			f := func(c *builtin.Call) (any, error) { return New(nil)(c) }
+			f := func(c *builtin.Call) (any, error) { return Chart(nil)(c) }
 			g, err := builtin.Executor{Funcs: map[string]builtin.Func{"f": f}}.Prepare(t.Context(), sandbox.Program{Name: "f", Limits: modules.Effective{TimeoutMS: 20_000}})
 			if err != nil {
 				return err
@@ -50,7 +49,7 @@ func TestLimits(t *testing.T) {
 	}
 	for side, want := range map[int]string{minSide - 1: "too small", minSide: "axis"} {
 		for _, size := range [][2]int{{side, minSide}, {minSide, side}} {
-			_, err := Read(free{}, &glyph.Set{}, make([]byte, 3*size[0]*size[1]), size[0], size[1])
+			_, err := ReadChart(free{}, &Set{}, make([]byte, 3*size[0]*size[1]), size[0], size[1])
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v: got %v, want %q", size, err, want)
 			}

@@ -1,4 +1,4 @@
-package chart
+package figure
 
 import (
 	"bytes"
@@ -9,14 +9,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-
-	"mm-abi.org/mm/skills/glyph"
 )
 
 // TestMatplotlib reads charts of matplotlib with grid lines and stacked bars
 // (testdata/charts.py). The value of a stacked bar is its total.
 func TestMatplotlib(t *testing.T) {
-	set, err := glyph.New()
+	set, err := Letters()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +44,7 @@ func TestMatplotlib(t *testing.T) {
 					pix = append(pix, byte(r>>8), byte(g>>8), byte(u>>8))
 				}
 			}
-			got, err := Read(free{}, set, pix, b.Dx(), b.Dy())
+			got, err := ReadChart(free{}, set, pix, b.Dx(), b.Dy())
 			if err != nil || len(got.Values) != len(want) {
 				t.Fatalf("got %v, %v, want %v", got.Values, err, want)
 			}

@@ -1,4 +1,4 @@
-package formula
+package figure
 
 import (
 	"fmt"
@@ -12,14 +12,8 @@ import (
 
 	"golang.org/x/image/vector"
 
-	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/train/dataset/fonts"
 )
-
-type free struct{}
-
-func (free) Step(int64) error { return nil }
-func (free) Hold(int64) error { return nil }
 
 // press renders text in a held-out font.
 type press struct {
@@ -92,10 +86,10 @@ func (p *press) formula(r *rand.Rand, em float64) string {
 	return out.String()
 }
 
-// TestRead reads formulas in held-out fonts: MM_FORMULAS of them, by default a
+// TestReadFormula reads formulas in held-out fonts: MM_FORMULAS of them, by default a
 // few.
-func TestRead(t *testing.T) {
-	set, err := glyph.New()
+func TestReadFormula(t *testing.T) {
+	set, err := Letters()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +116,7 @@ func TestRead(t *testing.T) {
 					v := uint8(250 - int(a)*9/10)
 					pix = append(pix, v, v, v)
 				}
-				got, err := Read(free{}, set, pix, w, h)
+				got, err := ReadFormula(free{}, set, pix, w, h)
 				if err != nil {
 					refused++
 					continue

@@ -1,27 +1,25 @@
-package formula
+package figure
 
 import (
 	"image"
 	"math"
 	"strings"
-
-	"mm-abi.org/mm/skills/glyph"
 )
 
 // alphabet holds the supported characters.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+=-/!%?,.:"
 
-// minSide is the least side of an image of print.
-const minSide = 8
+// minPrint is the least side of an image of print.
+const minPrint = 8
 
 // The certainty of a formula: the least score of its signs, agreement times the share
 // of fonts that read the same, and the least lead of a sign over the next one, at most
 // leadCap. Of 450 formulas of other seeds than those of the tests, on which the numbers
 // were chosen, 195 are certain and right, 10 certain and wrong.
 const (
-	agreement = 0.3
-	leadCap   = 0.2
-	certain   = 0.78
+	printAgreement = 0.3
+	leadCap        = 0.2
+	printCertain   = 0.78
 )
 
 // holeCost is subtracted from the score of a sign with another number of holes than
@@ -33,19 +31,19 @@ const inked = 0.5
 
 // reader reads in one font.
 type reader struct {
-	set    *glyph.Set
-	ink    *glyph.Ink
+	set    *Set
+	ink    *Ink
 	face   int
-	pieces map[image.Rectangle]*glyph.Piece
+	pieces map[image.Rectangle]*Piece
 	sum    float64 // of the scores of signs
 	n      int
 	least  float64 // of the scores
 	lead   float64 // the least one of a score over the next
 }
 
-// Read reads an image [h, w, 3]. Lines of print are separated by \\.
-func Read(c charge, set *glyph.Set, pix []byte, w, h int) (string, error) {
-	if w < minSide || h < minSide || len(pix) != 3*w*h {
+// ReadFormula reads an image [h, w, 3]. Lines of print are separated by \\.
+func ReadFormula(c charge, set *Set, pix []byte, w, h int) (string, error) {
+	if w < minPrint || h < minPrint || len(pix) != 3*w*h {
 		return "", faultf("image of %d × %d is too small for print", w, h)
 	}
 	if err := c.Hold(int64(w) * int64(h) * 24); err != nil {
@@ -70,7 +68,7 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (string, error) {
 	}
 	best, sure, text := math.Inf(-1), 0.0, ""
 	votes := map[string]int{} // faces by the text that they read
-	pieces := map[image.Rectangle]*glyph.Piece{}
+	pieces := map[image.Rectangle]*Piece{}
 	for face := range set.Faces {
 		r := &reader{set: set, ink: ink, face: face, pieces: pieces, least: math.Inf(1), lead: leadCap}
 		var out []string
@@ -87,7 +85,7 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (string, error) {
 		}
 	}
 	share := float64(votes[text]) / float64(len(set.Faces))
-	if best < 0.4 || sure+agreement*share < certain {
+	if best < 0.4 || sure+printAgreement*share < printCertain {
 		return "", faultf("illegible print")
 	}
 	return text, nil
@@ -251,9 +249,9 @@ func (r *reader) item(it item, base, tall float64) string {
 	top, bottom := (base-float64(it.box.Min.Y))/em, (base-float64(it.box.Max.Y))/em
 	holes := r.ink.Holes(it.box, inked)
 	best, next, sign := math.Inf(-1), math.Inf(-1), ""
-	r.set.Each(p, r.face, alphabet, func(g glyph.Guess) {
+	r.set.Each(p, r.face, alphabet, func(g Guess) {
 		score := g.Score - 0.6*math.Abs(top-g.Char.Top) - 0.6*math.Abs(bottom-g.Char.Bottom)
-		if least, most := glyph.Holes(g.Char.Rune); holes < least || holes > most {
+		if least, most := Holes(g.Char.Rune); holes < least || holes > most {
 			score -= holeCost
 		}
 		if score > best {

@@ -1,18 +1,16 @@
-package formula
+package figure
 
 import (
 	"image/png"
 	"os"
 	"strings"
 	"testing"
-
-	"mm-abi.org/mm/skills/glyph"
 )
 
 // TestUncertain reads formulas of matplotlib (testdata/formulas.py): one with
 // brackets, which no letter resembles, is refused.
 func TestUncertain(t *testing.T) {
-	set, err := glyph.New()
+	set, err := Letters()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +32,7 @@ func TestUncertain(t *testing.T) {
 				pix = append(pix, byte(r>>8), byte(g>>8), byte(u>>8))
 			}
 		}
-		got, err := Read(free{}, set, pix, b.Dx(), b.Dy())
+		got, err := ReadFormula(free{}, set, pix, b.Dx(), b.Dy())
 		if got = strings.ReplaceAll(got, " ", ""); got != want || (err != nil) != (want == "") {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}

@@ -1,12 +1,10 @@
-package chart
+package figure
 
 import (
 	"image"
 	"math"
 	"slices"
 	"strconv"
-
-	"mm-abi.org/mm/skills/glyph"
 )
 
 // Limits and thresholds of an image of a chart.
@@ -19,17 +17,17 @@ const (
 // view is an image of a chart and its analysis.
 type view struct {
 	c      charge
-	set    *glyph.Set
+	set    *Set
 	w, h   int
 	pix    []byte     // [h, w, 3]
 	ground [3]float64 // background color
 	dark   float64    // distance of the axes' color from the ground
-	ink    *glyph.Ink // 1: the distance of the axes
+	ink    *Ink       // 1: the distance of the axes
 
 	base, from, to int // the lower axis: row, first column, end
 	axis, roof     int // the left axis: first column, top row
 
-	pieces map[image.Rectangle]*glyph.Piece // of labels
+	pieces map[image.Rectangle]*Piece // of labels
 	// The row of the labels' baseline, and their size in pixels per em.
 	baseline, em float64
 	halves       map[image.Rectangle][][2]image.Rectangle
@@ -41,10 +39,10 @@ type bar struct {
 	top      float64
 }
 
-// Read reads a bar chart [h, w, 3]: bars on a horizontal axis, a vertical axis
+// ReadChart reads a bar chart [h, w, 3]: bars on a horizontal axis, a vertical axis
 // on the left with ticks and numbers from 0, and labels below. Anything else
 // is an error.
-func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
+func ReadChart(c charge, set *Set, pix []byte, w, h int) (Table, error) {
 	if w < minSide || h < minSide || len(pix) != 3*w*h {
 		return Table{}, faultf("image of %d × %d is too small for a chart", w, h)
 	}
@@ -60,7 +58,7 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
 			return Table{}, err
 		}
 	}
-	v := &view{c: c, set: set, w: w, h: h, pix: pix, pieces: map[image.Rectangle]*glyph.Piece{}, halves: map[image.Rectangle][][2]image.Rectangle{}}
+	v := &view{c: c, set: set, w: w, h: h, pix: pix, pieces: map[image.Rectangle]*Piece{}, halves: map[image.Rectangle][][2]image.Rectangle{}}
 	v.findGround()
 	if err := v.findAxes(); err != nil {
 		return Table{}, err
@@ -210,7 +208,7 @@ func (v *view) findAxes() error {
 			v.base = y
 		}
 	}
-	v.ink = &glyph.Ink{W: v.w, H: v.h, Pix: make([]float32, v.w*v.h)}
+	v.ink = &Ink{W: v.w, H: v.h, Pix: make([]float32, v.w*v.h)}
 	for y := range v.h {
 		for x := range v.w {
 			v.ink.Pix[y*v.w+x] = float32(math.Min(1, far(v.at(x, y), v.ground)/v.dark))
@@ -423,8 +421,8 @@ const (
 // multiples match best in one font.
 func (v *view) scale(ticks []float64) (float64, error) {
 	lines := v.numbers(ticks)
-	cache := map[[2]int][]glyph.Piece{} // by tick and number of characters
-	pieces := func(i, n int) []glyph.Piece {
+	cache := map[[2]int][]Piece{} // by tick and number of characters
+	pieces := func(i, n int) []Piece {
 		k := [2]int{i, n}
 		if cache[k] == nil {
 			cache[k] = v.cut(lines[i], n)
@@ -493,7 +491,7 @@ func rises(n int) []rise {
 }
 
 // fits returns how well the numbers match texts in a font.
-func (v *view) fits(texts []string, lines []image.Rectangle, face int, pieces func(int, int) []glyph.Piece, scores map[[2]int][]map[rune]float64) float64 {
+func (v *view) fits(texts []string, lines []image.Rectangle, face int, pieces func(int, int) []Piece, scores map[[2]int][]map[rune]float64) float64 {
 	sum, n := 0.0, 0
 	for i, line := range lines {
 		if line.Empty() {
@@ -504,7 +502,7 @@ func (v *view) fits(texts []string, lines []image.Rectangle, face int, pieces fu
 		if scores[k] == nil {
 			for _, p := range pieces(i, len(text)) {
 				by := map[rune]float64{}
-				v.set.Each(&p, face, digits, func(g glyph.Guess) { by[g.Char.Rune] = g.Score })
+				v.set.Each(&p, face, digits, func(g Guess) { by[g.Char.Rune] = g.Score })
 				scores[k] = append(scores[k], by)
 			}
 		}
@@ -571,7 +569,7 @@ func (v *view) rightmost(line image.Rectangle) image.Rectangle {
 
 // cut splits a number into n characters at gaps, or into equal parts, as
 // digits have one width. It returns nil if the number is too narrow.
-func (v *view) cut(line image.Rectangle, n int) []glyph.Piece {
+func (v *view) cut(line image.Rectangle, n int) []Piece {
 	parts := v.ink.Columns(line, written)
 	if len(parts) != n {
 		if len(parts) > n || line.Dx() < 2*n {
@@ -586,7 +584,7 @@ func (v *view) cut(line image.Rectangle, n int) []glyph.Piece {
 			parts = append(parts, part)
 		}
 	}
-	var out []glyph.Piece
+	var out []Piece
 	for _, p := range parts {
 		out = append(out, v.ink.Piece(p))
 	}

@@ -1,4 +1,4 @@
-package chart
+package figure
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
@@ -45,10 +44,10 @@ func (s share) least(t *testing.T, what string, percent float64) {
 	}
 }
 
-// TestRead reads rendered charts of known values: MM_CHARTS of them, by
+// TestReadChart reads rendered charts of known values: MM_CHARTS of them, by
 // default a few.
-func TestRead(t *testing.T) {
-	set, err := glyph.New()
+func TestReadChart(t *testing.T) {
+	set, err := Letters()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +74,7 @@ func TestRead(t *testing.T) {
 			var counts, values, labels, wrong, tables, read share
 			for i := range n {
 				s := src.Make(i)
-				got, err := Read(free{}, set, s.RGB, s.W, s.H)
+				got, err := ReadChart(free{}, set, s.RGB, s.W, s.H)
 				read.add(err == nil)
 				same := err == nil && len(got.Values) == len(s.Truth.Bars)
 				counts.add(same)
@@ -108,8 +107,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func BenchmarkRead(b *testing.B) {
-	set, err := glyph.New()
+func BenchmarkReadChart(b *testing.B) {
+	set, err := Letters()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -119,7 +118,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	s := src.Make(1)
 	for b.Loop() {
-		if _, err := Read(free{}, set, s.RGB, s.W, s.H); err != nil {
+		if _, err := ReadChart(free{}, set, s.RGB, s.W, s.H); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -127,7 +126,7 @@ func BenchmarkRead(b *testing.B) {
 
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
-		if _, err := glyph.New(); err != nil {
+		if _, err := Letters(); err != nil {
 			b.Fatal(err)
 		}
 	}

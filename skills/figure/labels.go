@@ -1,4 +1,4 @@
-package chart
+package figure
 
 import (
 	"image"
@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"mm-abi.org/mm/skills/glyph"
 )
 
 // Characters of labels.
@@ -188,16 +186,16 @@ func (v *view) text(line image.Rectangle, face int, s style) reading {
 }
 
 // letters reads connected ink as one letter, or as two if that matches better.
-func (v *view) letters(r image.Rectangle, face int, alphabet, rest string) []glyph.Guess {
+func (v *view) letters(r image.Rectangle, face int, alphabet, rest string) []Guess {
 	one := v.letter(r, face, alphabet)
 	if r.Dx() < r.Dy()*3/4 || one.Score > 0.85 {
-		return []glyph.Guess{one}
+		return []Guess{one}
 	}
-	best, least := []glyph.Guess{one}, one.Score+0.06
+	best, least := []Guess{one}, one.Score+0.06
 	for _, h := range v.cuts(r) {
 		a, b := v.letter(h[0], face, alphabet), v.letter(h[1], face, rest)
 		if mean := (a.Score + b.Score) / 2; mean > least {
-			best, least = []glyph.Guess{a, b}, mean
+			best, least = []Guess{a, b}, mean
 		}
 	}
 	return best
@@ -237,7 +235,7 @@ func (v *view) cuts(r image.Rectangle) [][2]image.Rectangle {
 	return out
 }
 
-func (v *view) letter(r image.Rectangle, face int, alphabet string) glyph.Guess {
+func (v *view) letter(r image.Rectangle, face int, alphabet string) Guess {
 	p := v.pieces[r]
 	if p == nil {
 		piece := v.ink.Piece(r)
@@ -245,8 +243,8 @@ func (v *view) letter(r image.Rectangle, face int, alphabet string) glyph.Guess 
 		v.pieces[r] = p
 	}
 	top, bottom := (v.baseline-float64(r.Min.Y))/v.em, (v.baseline-float64(r.Max.Y))/v.em
-	best := glyph.Guess{Score: math.Inf(-1)}
-	v.set.Each(p, face, alphabet, func(g glyph.Guess) {
+	best := Guess{Score: math.Inf(-1)}
+	v.set.Each(p, face, alphabet, func(g Guess) {
 		g.Score -= misplaced * (math.Abs(top-g.Char.Top) + math.Abs(bottom-g.Char.Bottom))
 		if g.Score > best.Score {
 			best = g

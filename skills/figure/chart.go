@@ -1,12 +1,25 @@
-// Package chart implements the tool chartqa: it reads the table of a chart and
-// answers questions about it.
+// Package figure reads printed figures: the tool chartqa reads the table of a
+// chart and answers questions about it, the tool ocr-latex reads a line of print
+// or a simple formula as LaTeX.
 //
-// A CSV or JSON table is parsed directly (table.go). An image is analyzed
-// (picture.go): the axes, the bottoms and tops of the bars by their pixels,
-// the scale by the digits next to the ticks, which must form an arithmetic
-// sequence, and the labels letter by letter (package glyph). What the pixels
-// do not show is an error; no number is made up.
-package chart
+// A CSV or JSON table is parsed directly (table.go). An image of a chart is
+// analyzed (picture.go): the axes, the bottoms and tops of the bars by their
+// pixels, the scale by the digits next to the ticks, which must form an
+// arithmetic sequence, and the labels letter by letter. What the pixels do not
+// show is an error; no number is made up.
+//
+// In an image of print, connected ink is a component (ink.go). Components become
+// items: a letter with its dot, an equals sign, a fraction with its bar
+// (layout.go). Small high items are exponents of what precedes them, small low
+// ones indices. The others are compared with the letters of one font after the
+// other, and the font that matches best is used. Supported are letters, digits
+// and + - = / ! % ? , . : but no brackets, roots, Greek letters or handwriting.
+//
+// [Letters] draws the characters of the training fonts (train/dataset/fonts),
+// each stretched to one small grid (glyph.go). [Set.Each] compares the ink of an
+// image with each of them, font by font, since a text is set in one font. The
+// held-out fonts are not used: the figures in docs/SKILLS.md are measured on them.
+package figure
 
 import (
 	"encoding/json"
@@ -14,7 +27,6 @@ import (
 	"strconv"
 	"strings"
 
-	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
@@ -22,7 +34,7 @@ import (
 // maxOps limits the operations of one call.
 const maxOps = 16
 
-// New returns the function of the skill chartqa: {"image_ref": "#NAME", "ops":
+// Chart returns the function of the skill chartqa: {"image_ref": "#NAME", "ops":
 // [text…]} to {"result": value}. The asset is a PNG or JPEG of a bar chart, or
 // a table in CSV or JSON. For one op, value is its result, for several an
 // object of results by op:
@@ -36,7 +48,7 @@ const maxOps = 16
 //	calc_slope      of the line fitted to the values in their order
 //
 // Letters are compared with the image; they are loaded for the first image.
-func New(letters func() (*glyph.Set, error)) builtin.Func {
+func Chart(letters func() (*Set, error)) builtin.Func {
 	return func(call *builtin.Call) (any, error) {
 		var args struct {
 			Image string   `json:"image_ref"`
@@ -74,7 +86,7 @@ func New(letters func() (*glyph.Set, error)) builtin.Func {
 	}
 }
 
-func readPicture(call *builtin.Call, data []byte, letters func() (*glyph.Set, error)) (Table, error) {
+func readPicture(call *builtin.Call, data []byte, letters func() (*Set, error)) (Table, error) {
 	r, err := builtin.DecodeImage(call, data)
 	if err != nil {
 		return Table{}, err
@@ -83,10 +95,10 @@ func readPicture(call *builtin.Call, data []byte, letters func() (*glyph.Set, er
 	if err != nil {
 		return Table{}, err
 	}
-	return Read(call, set, r.Pix, r.W, r.H)
+	return ReadChart(call, set, r.Pix, r.W, r.H)
 }
 
-// Answer performs one op of [New] on a table.
+// Answer performs one op of [Chart] on a table.
 func (t Table) Answer(op string) (any, error) {
 	word, rest, _ := strings.Cut(strings.TrimSpace(op), " ")
 	rest = strings.TrimSpace(rest)

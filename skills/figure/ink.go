@@ -1,21 +1,10 @@
-package formula
+package figure
 
 import (
 	"image"
 	"math"
 	"slices"
-
-	"mm-abi.org/mm/skills/glyph"
-	"mm-abi.org/mm/skills/sandbox"
 )
-
-// charge is charged for the work of a call.
-type charge interface {
-	Step(n int64) error
-	Hold(n int64) error
-}
-
-func faultf(format string, args ...any) error { return sandbox.Faultf(sandbox.Args, format, args...) }
 
 // Limits of an image of print.
 const (
@@ -25,7 +14,7 @@ const (
 
 // inkOf returns the distance of each pixel of [h, w, 3] from the background,
 // which is the median of the edge; 1 is the distance of the print.
-func inkOf(pix []byte, w, h int) (*glyph.Ink, error) {
+func inkOf(pix []byte, w, h int) (*Ink, error) {
 	gray := func(x, y int) float64 {
 		p := pix[3*(y*w+x):]
 		return 0.299*float64(p[0]) + 0.587*float64(p[1]) + 0.114*float64(p[2])
@@ -39,7 +28,7 @@ func inkOf(pix []byte, w, h int) (*glyph.Ink, error) {
 	}
 	slices.Sort(edge)
 	ground := edge[len(edge)/2]
-	k := &glyph.Ink{W: w, H: h, Pix: make([]float32, w*h)}
+	k := &Ink{W: w, H: h, Pix: make([]float32, w*h)}
 	var far []float32
 	for y := range h {
 		for x := range w {
@@ -64,7 +53,7 @@ func inkOf(pix []byte, w, h int) (*glyph.Ink, error) {
 type part struct{ image.Rectangle }
 
 // parts returns the components of ink from the left, without specks.
-func parts(c charge, k *glyph.Ink) ([]part, error) {
+func parts(c charge, k *Ink) ([]part, error) {
 	seen := make([]bool, len(k.Pix))
 	var out []part
 	var stack []int

@@ -1,10 +1,4 @@
-// Package glyph recognizes printed characters by their shape.
-//
-// [New] draws the characters of the training fonts (train/dataset/fonts), each
-// stretched to one small grid. [Set.Each] compares the ink of an image with each
-// of them, font by font, since a text is set in one font. The held-out fonts are
-// not used: the figures in docs/SKILLS.md are measured on them.
-package glyph
+package figure
 
 import (
 	"image"
@@ -47,8 +41,8 @@ type Set struct {
 // emPixels is the size at which characters are drawn, in pixels per em.
 const emPixels = 26
 
-// New draws the training fonts, upright and slanted, except small caps.
-func New() (*Set, error) {
+// Letters draws the training fonts, upright and slanted, except small caps.
+func Letters() (*Set, error) {
 	training, err := fonts.Training()
 	if err != nil {
 		return nil, err

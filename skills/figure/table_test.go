@@ -1,4 +1,4 @@
-package chart
+package figure
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
@@ -93,15 +92,15 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// FuzzRead checks that any pixels are an error or a chart.
-func FuzzRead(f *testing.F) {
+// FuzzReadTable checks that any pixels are an error or a chart.
+func FuzzReadTable(f *testing.F) {
 	src, err := scene.New(scene.Options{Kinds: []string{scene.Charts}, Size: 64})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(src.Make(0).RGB, 64)
 	f.Add(make([]byte, 3*50*60), 50)
-	set, err := glyph.New()
+	set, err := Letters()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -110,7 +109,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		h := len(pix) / 3 / w
-		table, err := Read(free{}, set, pix[:3*w*h], w, h)
+		table, err := ReadChart(free{}, set, pix[:3*w*h], w, h)
 		if err == nil && len(table.Labels) != len(table.Values) {
 			t.Errorf("%+v", table)
 		}

@@ -1,22 +1,21 @@
-package formula
+package figure
 
 import (
 	"testing"
 	"unicode/utf8"
 
-	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// FuzzRead checks that any pixels are an error or print.
-func FuzzRead(f *testing.F) {
+// FuzzReadFormula checks that any pixels are an error or print.
+func FuzzReadFormula(f *testing.F) {
 	src, err := scene.New(scene.Options{Kinds: []string{scene.Digits}, Size: 64})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(src.Make(0).RGB, 64)
 	f.Add(make([]byte, 3*40*20), 40)
-	set, err := glyph.New()
+	set, err := Letters()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -25,7 +24,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		h := len(pix) / 3 / w
-		text, err := Read(free{}, set, pix[:3*w*h], w, h)
+		text, err := ReadFormula(free{}, set, pix[:3*w*h], w, h)
 		if err == nil && !utf8.ValidString(text) {
 			t.Errorf("%q", text)
 		}
