@@ -22,7 +22,6 @@ import (
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/schemas"
-	"mm-abi.org/mm/workspace/home"
 	"mm-abi.org/mm/workspace/loose"
 )
 
@@ -192,7 +191,7 @@ func (v *Verified) lone(ctx context.Context, f *files) (*builds.Assembly, error)
 		}
 		return loose.FunctionAssembly(part, m), nil
 	}
-	return nil, home.WithHint(fmt.Errorf("%s is a %s, which does not run by itself", a.Name, part.Type), "run a build that contains it")
+	return nil, diag.Hinted(fmt.Errorf("%s is a %s, which does not run by itself", a.Name, part.Type), "run a build that contains it")
 }
 
 // small reads a layer into memory.

@@ -6,10 +6,10 @@ import (
 	"os"
 	"time"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/registry/sigstore"
-	"mm-abi.org/mm/workspace/home"
 )
 
 // CertifiedOptions for [Workspace.Certified]. Services and Root are necessary.
@@ -49,7 +49,7 @@ func (w *Workspace) Certified(ctx context.Context, opt CertifiedOptions) (*Signe
 	}
 	s, err := sigstore.NewSigner(ctx, o)
 	if err != nil {
-		return nil, home.WithHint(fmt.Errorf("signing without a key: %w", err), "nothing was signed")
+		return nil, diag.Hinted(fmt.Errorf("signing without a key: %w", err), "nothing was signed")
 	}
 	w.say("signing as %s (issuer %s), which the transparency log states publicly and for good", shorten(s.Identity().Subject), shorten(s.Identity().Issuer))
 	out := &Signer{Sealer: sign.Certified{Signer: s}}

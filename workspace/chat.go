@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/workspace/home"
 )
 
 // ErrChatName reports an invalid name of a conversation.
@@ -39,7 +39,7 @@ func (w *Workspace) OpenChat(ctx context.Context, name string) (*Chat, error) {
 	}
 	if c.lock, err = c.dir.TryLock(ctx, c.base+".lock"); err != nil {
 		if errors.Is(err, fsx.ErrLocked) {
-			err = home.WithHint(errors.New("the conversation is in use by another process"), "end that process, or keep this conversation under another name")
+			err = diag.Hinted(errors.New("the conversation is in use by another process"), "end that process, or keep this conversation under another name")
 		}
 		return nil, errors.Join(err, c.dir.Close())
 	}
@@ -61,7 +61,7 @@ func (c *Chat) Load(restore func(io.Reader) (string, error)) (found bool, model 
 		model, err = restore(f)
 	}
 	if err != nil {
-		return false, "", home.WithHint(err, "the file was not changed; move "+filepath.Join(c.dir.Path(), c.base)+" away to begin anew")
+		return false, "", diag.Hinted(err, "the file was not changed; move "+filepath.Join(c.dir.Path(), c.base)+" away to begin anew")
 	}
 	return true, model, nil
 }

@@ -308,7 +308,7 @@ func newest(ctx context.Context, s *registry.Store, where, place string, allow f
 		return named{}, fmt.Errorf("%s: %w", where, errdef.ErrNotFound)
 	}
 	if names := placesOf(found); len(names) > 1 {
-		return named{}, home.WithHint(fmt.Errorf("%s holds builds of %d names: %s", where, len(names), strings.Join(names, ", ")), "name one: --layout DIR NAME:VERSION; mm ls --layout DIR lists them")
+		return named{}, diag.Hinted(fmt.Errorf("%s holds builds of %d names: %s", where, len(names), strings.Join(names, ", ")), "name one: --layout DIR NAME:VERSION; mm ls --layout DIR lists them")
 	}
 	return found[0], nil
 }

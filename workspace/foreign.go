@@ -11,10 +11,10 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/workspace/home"
 	"mm-abi.org/mm/workspace/loose"
 )
 
@@ -24,7 +24,7 @@ import (
 func (v *Verified) foreign(ctx context.Context, f *files) (*builds.Build, error) {
 	a := f.artifact
 	if i := slices.IndexFunc(a.Layers, func(l artifact.Layer) bool { return l.Role == artifact.RoleAdapter }); i >= 0 {
-		return nil, home.WithHint(fmt.Errorf("%s is a model with the adapter %s, which mm run does not apply", v.Ref, a.Layers[i].Path),
+		return nil, diag.Hinted(fmt.Errorf("%s is a model with the adapter %s, which mm run does not apply", v.Ref, a.Layers[i].Path),
 			"mm pull "+v.Ref+" --out DIR writes both; a graph names the adapter in core.llm.adapters")
 	}
 	var b *builds.Build
@@ -81,7 +81,7 @@ func (v *Verified) unpacked(ctx context.Context, a *artifact.Artifact) (*builds.
 	c := found(a, paths)
 	file, form := c.model()
 	if file == "" {
-		return nil, home.WithHint(fmt.Errorf("%s holds a model of another tool with %d GGUF files, %d ONNX files and %d folders of transformers, want 1 of them", v.Ref, len(c.gguf), len(c.onnx), len(c.folders)),
+		return nil, diag.Hinted(fmt.Errorf("%s holds a model of another tool with %d GGUF files, %d ONNX files and %d folders of transformers, want 1 of them", v.Ref, len(c.gguf), len(c.onnx), len(c.folders)),
 			"mm pull "+v.Ref+" --out DIR writes its files; mm run DIR/FILE runs one")
 	}
 	file = filepath.Join(dir.Path(), filepath.FromSlash(file))

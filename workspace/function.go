@@ -45,7 +45,7 @@ func (w *Workspace) splitFunction(ctx context.Context, arg string) (build, funct
 		return build, function, nil
 	}
 	if a := w.assemblyOf(ctx, build); a != nil && a.Only(function) != nil {
-		return "", "", home.WithHint(fmt.Errorf("%s is ambiguous: a name in the store, and the function %s of %s", arg, function, build), fmt.Sprintf("write %s:VERSION for the name, %s:VERSION/%s for the function", arg, build, function))
+		return "", "", diag.Hinted(fmt.Errorf("%s is ambiguous: a name in the store, and the function %s of %s", arg, function, build), fmt.Sprintf("write %s:VERSION for the name, %s:VERSION/%s for the function", arg, build, function))
 	}
 	return "", "", nil
 }
@@ -73,7 +73,7 @@ func splitPath(path, function string, info os.FileInfo) (string, string, error) 
 		return "", "", nil
 	}
 	if a, err := assemblyIn(target); layout && err == nil && a.Only(function) != nil && len(a.Parts()) > 1 {
-		return "", "", home.WithHint(fmt.Errorf("%s is ambiguous: a target, and a function of %s", target, a.Name), fmt.Sprintf("write oci:%s:%s:%s/%s for the function; --target %s selects the target", path, a.Name, a.Version, function, function))
+		return "", "", diag.Hinted(fmt.Errorf("%s is ambiguous: a target, and a function of %s", target, a.Name), fmt.Sprintf("write oci:%s:%s:%s/%s for the function; --target %s selects the target", path, a.Name, a.Version, function, function))
 	}
 	return "", "", nil
 }

@@ -10,6 +10,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/sign"
@@ -46,7 +47,7 @@ func (w *Workspace) Signer(file string, password func(file string) ([]byte, erro
 	}
 	data, err := fsx.ReadFile(file, trust.MaxKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, home.WithHint(fmt.Errorf("no private key at %s", file), "mm keys generate makes one")
+		return nil, diag.Hinted(fmt.Errorf("no private key at %s", file), "mm keys generate makes one")
 	}
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (w *Workspace) GenerateKey(ctx context.Context, opt KeyOptions, password fu
 	pair := &NewKey{Private: prefix + ".key", Public: prefix + ".pub"}
 	for _, file := range []string{pair.Private, pair.Public} {
 		if home.Exists(file) {
-			return nil, home.WithHint(fmt.Errorf("%s is there already", file), "move it away, or choose another --name")
+			return nil, diag.Hinted(fmt.Errorf("%s is there already", file), "move it away, or choose another --name")
 		}
 	}
 	secret, err := password()

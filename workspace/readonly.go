@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/cas"
@@ -89,7 +90,7 @@ func (w *Workspace) openStore() (*registry.Store, error) {
 // the reason if it cannot be changed.
 func (w *Workspace) kept() (*registry.Store, error) {
 	if why := cmp.Or(w.homeless, w.storeFixed()); why != nil {
-		return nil, home.WithHint(fmt.Errorf("the store cannot be changed: %w", why), "set MM_HOME to a folder that you may write to, or name a layout with --layout or --out if the command has it")
+		return nil, diag.Hinted(fmt.Errorf("the store cannot be changed: %w", why), "set MM_HOME to a folder that you may write to, or name a layout with --layout or --out if the command has it")
 	}
 	return w.store()
 }

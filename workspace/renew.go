@@ -7,7 +7,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace/loose"
 )
 
@@ -16,7 +16,7 @@ import (
 // with a host is looked up at its registry, unless the workspace is offline.
 func (w *Workspace) Renewed(ctx context.Context, arg string, opt RunOptions, seen ...string) (b *builds.Build, digest string, err error) {
 	if !w.Versioned(ctx, arg) {
-		return nil, "", home.WithHint(fmt.Errorf("%s is the user's own file, which has no versions", arg), "want a reference such as p-lite@^1")
+		return nil, "", diag.Hinted(fmt.Errorf("%s is the user's own file, which has no versions", arg), "want a reference such as p-lite@^1")
 	}
 	at, err := w.newest(ctx, arg, opt.Target)
 	if err != nil {

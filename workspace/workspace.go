@@ -324,7 +324,7 @@ func unrecorded(err error) error {
 	if err == nil {
 		return nil
 	}
-	return home.WithHint(err, "free disk space, or repair the log (mm audit verify)")
+	return diag.Hinted(err, "free disk space, or repair the log (mm audit verify)")
 }
 
 // Outcome returns the text of an error for the audit log.

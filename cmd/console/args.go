@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/internal/diag"
 )
 
 // arity returns how many arguments the usage of a command, such as REF or PROMPT,
@@ -36,7 +38,7 @@ func counted(c *cli.Command, path string) cli.ActionFunc {
 	action := c.Action
 	return func(ctx *cli.Context) error {
 		if n := ctx.NArg(); n < least || most >= 0 && n > most {
-			return &Error{fmt.Errorf("wrong number of arguments: got %d, want %s", n, want), strings.TrimSpace("usage: " + path + " " + ctx.Command.ArgsUsage)}
+			return diag.Usage(diag.Hinted(fmt.Errorf("wrong number of arguments: got %d, want %s", n, want), strings.TrimSpace("usage: "+path+" "+ctx.Command.ArgsUsage)))
 		}
 		return action(ctx)
 	}

@@ -142,7 +142,7 @@ func required(c *cli.Command, must map[cli.Flag]bool) {
 	c.Action = func(ctx *cli.Context) error {
 		for _, name := range names {
 			if !ctx.IsSet(name) {
-				return &Error{fmt.Errorf("missing flag --%s", name), ctx.Command.HelpName + " --help describes it"}
+				return diag.Usage(diag.Hinted(fmt.Errorf("missing flag --%s", name), ctx.Command.HelpName+" --help describes it"))
 			}
 		}
 		return action(ctx)
@@ -189,17 +189,17 @@ var subSynonyms = map[string][]string{
 func unknown(word, path string, commands []*cli.Command) error {
 	err := fmt.Errorf("unknown command %q of %s", word, path)
 	if path == "mm" && synonyms[word] != "" {
-		return &Error{err, fmt.Sprintf("did you mean mm %s?", synonyms[word])}
+		return diag.Usage(diag.Hinted(err, fmt.Sprintf("did you mean mm %s?", synonyms[word])))
 	}
 	for _, name := range subSynonyms[word] {
 		if path != "mm" && slices.Contains(commandNames(commands), name) {
-			return &Error{err, fmt.Sprintf("did you mean %s %s?", path, name)}
+			return diag.Usage(diag.Hinted(err, fmt.Sprintf("did you mean %s %s?", path, name)))
 		}
 	}
 	if near, ok := diag.Nearest(word, commandNames(commands)); ok {
-		return &Error{err, fmt.Sprintf("did you mean %s %s?", path, near)}
+		return diag.Usage(diag.Hinted(err, fmt.Sprintf("did you mean %s %s?", path, near)))
 	}
-	return &Error{err, path + " --help lists them"}
+	return diag.Usage(diag.Hinted(err, path+" --help lists them"))
 }
 
 // The errors of package flag.
@@ -213,20 +213,20 @@ var (
 
 // flagError rewrites an error of package flag: it adds the nearest flag, or
 // the kind of value that a flag wants.
-func flagError(err error, flags []cli.Flag) *Error {
+func flagError(err error, flags []cli.Flag) error {
 	if m := unknownFlag().FindStringSubmatch(err.Error()); m != nil {
 		err = fmt.Errorf("unknown flag --%s", m[1])
 		if near, ok := diag.Nearest(m[1], flagNames(flags)); ok {
-			return &Error{err, fmt.Sprintf("did you mean --%s?", near)}
+			return diag.Usage(diag.Hinted(err, fmt.Sprintf("did you mean --%s?", near)))
 		}
-		return &Error{err, ""}
+		return diag.Usage(err)
 	}
 	if m := emptyFlag().FindStringSubmatch(err.Error()); m != nil {
-		return &Error{fmt.Errorf("--%s: missing value", m[1]), ""}
+		return diag.Usagef("--%s: missing value", m[1])
 	}
 	m := invalidFlag().FindStringSubmatch(err.Error())
 	if m == nil {
-		return &Error{err, ""}
+		return diag.Usage(err)
 	}
 	want := "a valid value"
 	for _, f := range flags {
@@ -243,11 +243,11 @@ func flagError(err error, flags []cli.Flag) *Error {
 			case *cli.BoolFlag:
 				want = "true or false"
 			case *cli.GenericFlag: // its error names the wanted form
-				return &Error{fmt.Errorf("--%s: %s", m[2], strings.TrimPrefix(err.Error(), m[0])), ""}
+				return diag.Usage(fmt.Errorf("--%s: %s", m[2], strings.TrimPrefix(err.Error(), m[0])))
 			}
 		}
 	}
-	return &Error{fmt.Errorf("--%s: invalid value %q, want %s", m[2], m[1], want), ""}
+	return diag.Usage(fmt.Errorf("--%s: invalid value %q, want %s", m[2], m[1], want))
 }
 
 func commandNames(commands []*cli.Command) []string {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -18,10 +17,10 @@ import (
 
 func (p *program) attest(c *cli.Context) error {
 	if (c.String("type") == "") == (c.String("eval") == "") {
-		return usageError{errors.New("want --type or --eval")}
+		return diag.Usagef("want --type or --eval")
 	}
 	if c.String("eval") != "" && c.String("predicate") != "" || c.String("eval") == "" && c.String("budgets") != "" {
-		return usageError{errors.New("--predicate belongs to --type, --budgets to --eval")}
+		return diag.Usagef("--predicate belongs to --type, --budgets to --eval")
 	}
 	with, err := signerOptions(c)
 	if err != nil {
@@ -30,7 +29,7 @@ func (p *program) attest(c *cli.Context) error {
 	o := attestOptions{arg: c.Args().First(), with: with, results: c.String("eval"), budgets: c.String("budgets")}
 	if o.results == "" {
 		if o.typ, err = workspace.PredicateType(c.String("type")); err != nil {
-			return usageError{err}
+			return diag.Usage(err)
 		}
 		if file := c.String("predicate"); file != "" {
 			if o.predicate, err = fsx.ReadFile(file, bom.MaxBill); err != nil {
@@ -90,7 +89,7 @@ func requiredEvidence(list string) (types []string, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		typ, err := workspace.PredicateType(name)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, diag.Usage(err)
 		}
 		types = append(types, typ)
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mm-abi.org/mm/internal/diag"
 )
 
 // unpack lays out testdata/before.tar.gz, which an earlier mm made (before
@@ -71,7 +73,7 @@ func TestBefore(t *testing.T) {
 	}{
 		{"ls", exitOK, "mine/other:1.0.0"},
 		{"fsck", exitOK, "6 tags"},
-		{"audit verify", exitInvalid, "older versions wrote none"},
+		{"audit verify", diag.ExitInvalid, "older versions wrote none"},
 		{"trust ls", exitOK, "**"},
 		{"verify tiny:0.1.0", exitOK, "released by key mm"},
 		{"verify tiny:kept", exitOK, "released by key mm"},
@@ -89,19 +91,19 @@ func TestBefore(t *testing.T) {
 		{"pull oci:mirror", exitOK, "tiny:0.1.0@"},
 
 		// A name that nothing vouches for, from before aliases.
-		{"run mine/other:1.0.0 --prompt a", exitRefused, "mm tag mine/other:1.0.0 mine/other:1.0.0 --alias"},
+		{"run mine/other:1.0.0 --prompt a", diag.ExitRefused, "mm tag mine/other:1.0.0 mine/other:1.0.0 --alias"},
 		{"tag mine/other:1.0.0 mine/other:1.0.0 --alias", exitOK, ""},
 		{"verify mine/other:1.0.0", exitOK, "released by key mm"},
 
 		// Built anew the version has other bytes, and does not move by itself.
 		{"keys generate --name second", exitOK, "second.pub"},
-		{"assemble builds/tiny.graph.yaml --out dist --locked --sign ../home/keys/second.key", exitInvalid, "MM0704"},
+		{"assemble builds/tiny.graph.yaml --out dist --locked --sign ../home/keys/second.key", diag.ExitInvalid, "MM0704"},
 		{"verify dist/laptop", exitOK, "released by key mm"},
 		{"assemble builds/tiny.graph.yaml --out dist --locked --sign ../home/keys/second.key --force", exitOK, "tiny:0.1.0 sha256:"},
 		{"verify dist", exitOK, "released by key second"},
 		{"verify dist/laptop", exitOK, "released by key second"},
 		{"verify tiny:kept", exitOK, "released by key mm"},
-		{"tag tiny:kept tiny:0.1.0", exitInvalid, "MM0704"},
+		{"tag tiny:kept tiny:0.1.0", diag.ExitInvalid, "MM0704"},
 		{"gc --grace 0s", exitOK, "removed"},
 		{"fsck", exitOK, "6 tags"},
 		{"verify tiny:kept", exitOK, "released by key mm"},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mm-abi.org/mm/internal/diag"
 )
 
 // An interrupt stops the answer and not the conversation.
@@ -80,7 +82,7 @@ func TestChatKeptTwice(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	_, stderr, code := mm(t, "run", "../../catalog/core-llm", "--keep", "notes", "-n", "1", "two")
-	if code != exitFailure || !strings.Contains(stderr, "--keep notes: the conversation is in use by another process") {
+	if code != diag.ExitFailure || !strings.Contains(stderr, "--keep notes: the conversation is in use by another process") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	say.Close()

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes/hosted"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/skills"
@@ -22,7 +23,7 @@ func (p *program) hostedOptions(c *cli.Context) (hosted.Options, error) {
 			return opt, err
 		}
 		if c.NArg() == 0 {
-			return opt, usageError{hinted{errors.New("no model: want a build, or --provider"), "usage: mm chat " + c.Command.ArgsUsage}}
+			return opt, diag.Usage(diag.Hinted(errors.New("no model: want a build, or --provider"), "usage: mm chat "+c.Command.ArgsUsage))
 		}
 		return opt, nil
 	}
@@ -30,7 +31,7 @@ func (p *program) hostedOptions(c *cli.Context) (hosted.Options, error) {
 		return opt, err
 	}
 	if _, err := hosted.New(opt); err != nil {
-		return opt, usageError{err}
+		return opt, diag.Usage(err)
 	}
 	return opt, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/builds/pipeline"
 	"mm-abi.org/mm/cmd/console"
+	"mm-abi.org/mm/internal/diag"
 )
 
 func pipelineOptions(c *cli.Context) pipeline.Options {
@@ -30,11 +31,11 @@ func (p *program) ciInit(c *cli.Context) error {
 	if v := built().Version; opt.Version == "" && v != console.Unreleased {
 		opt.Version = "v" + v
 	} else if opt.Version == "" {
-		return usageError{errors.New("--mm-version is required: this program is not a release")}
+		return diag.Usagef("--mm-version is required: this program is not a release")
 	}
 	files, err := pipeline.Workflows(root, opt)
 	if err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	if err := pipeline.Write(root, files, c.Bool("force")); err != nil {
 		return err
@@ -55,11 +56,11 @@ func (p *program) ciRun(c *cli.Context) error {
 	}
 	all, err := pipeline.Steps(root, opt)
 	if err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	steps, err := pipeline.Select(all, c.StringSlice("only"))
 	if err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	if c.Bool("dry-run") {
 		return p.printCommands(steps)
@@ -112,7 +113,7 @@ func (p *program) printResults(steps []pipeline.Step, results []pipeline.Result)
 		if r.Err != nil {
 			row.Error, failed = r.Err.Error(), r.Err
 		} else if !r.Passed() {
-			failed = coded{fmt.Errorf("step %s failed with exit code %d; %d of %d steps passed", r.Step.Name, r.Code, len(results)-1, len(steps)), r.Code}
+			failed = diag.Exiting(r.Code, fmt.Errorf("step %s failed with exit code %d; %d of %d steps passed", r.Step.Name, r.Code, len(results)-1, len(steps)))
 		}
 		list = append(list, row)
 	}

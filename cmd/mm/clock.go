@@ -1,9 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -19,7 +19,7 @@ func clock(date string, fixed bool) (func() time.Time, error) {
 				return constant(t)
 			}
 		}
-		return nil, usageError{fmt.Errorf("--date %q: want 2026-01-31 or 2026-01-31T08:00:00", date)}
+		return nil, diag.Usagef("--date %q: want 2026-01-31 or 2026-01-31T08:00:00", date)
 	}
 	epoch, err := workspace.SourceDate()
 	switch {

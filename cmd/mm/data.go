@@ -1,13 +1,12 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/train/dataset"
 	"mm-abi.org/mm/train/dataset/fonts"
@@ -40,7 +39,7 @@ func (p *program) dataScenes(c *cli.Context) error {
 		Kinds: c.StringSlice("kinds"), Split: c.String("split"), Seed: c.Uint64("seed"), Size: c.Int("size"), Frames: c.Int("frames"), Plain: c.Bool("plain"),
 	})
 	if err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	dir, n := c.String("out"), c.Int("n")
 	if err := scene.Save(c.Context, dir, s, n); err != nil {
@@ -57,10 +56,10 @@ func (p *program) dataFonts(c *cli.Context) error {
 func (p *program) dataSpeech(c *cli.Context) error {
 	opt := sound.SpeechOptions{Dir: c.Args().First(), Seed: c.Uint64("seed"), Digits: c.Int("digits"), Words: c.Int("words"), Voices: c.StringSlice("voice"), Program: c.String("program")}
 	if opt.Digits < 1 || opt.Digits > 100 || opt.Words < 1 || opt.Words > 100 {
-		return usageError{fmt.Errorf("--digits %d, --words %d: must be from 1 to 100", opt.Digits, opt.Words)}
+		return diag.Usagef("--digits %d, --words %d: must be from 1 to 100", opt.Digits, opt.Words)
 	}
 	if opt.Reader = c.String("reader"); opt.Reader != "" && (c.IsSet("voice") || c.IsSet("digits") || c.IsSet("words") || c.IsSet("seed")) {
-		return usageError{errors.New("--reader excludes --voice, --digits, --words and --seed")}
+		return diag.Usagef("--reader excludes --voice, --digits, --words and --seed")
 	}
 	if c.Bool("flite") {
 		opt.Flite = "flite"

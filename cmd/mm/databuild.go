@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/corpus"
 	"mm-abi.org/mm/registry/bucket"
 )
@@ -38,7 +39,7 @@ func (p *program) dataPart(ctx context.Context, m *corpus.Manifest, part string,
 		err = errors.New("--part: want no --parts")
 	}
 	if err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	if err := corpus.WritePart(ctx, m, one, opt); err != nil {
 		return bucket.Fault(opt.Out, err)

@@ -19,7 +19,7 @@ func (p *program) dataScrub(c *cli.Context) error {
 	var kinds []pii.Kind
 	for _, k := range c.StringSlice("kinds") {
 		if !slices.Contains(pii.Kinds(), pii.Kind(k)) {
-			return usageError{fmt.Errorf("unknown kind %q, want one of %s", k, joined(pii.Kinds()))}
+			return diag.Usagef("unknown kind %q, want one of %s", k, joined(pii.Kinds()))
 		}
 		kinds = append(kinds, pii.Kind(k))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/eval/demo"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 )
 
@@ -54,7 +55,7 @@ func (p *program) demo(c *cli.Context) error {
 	}
 	source, closeSource, err := demo.Source(c.String("from"), dir, executable)
 	if errors.Is(err, demo.ErrNoSource) {
-		return hinted{err, "run it in a checkout of mm, or name mm-catalog.zip of a release with --from"}
+		return diag.Hinted(err, "run it in a checkout of mm, or name mm-catalog.zip of a release with --from")
 	}
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func (p *program) demo(c *cli.Context) error {
 	opt.Source = source
 	r, err := demo.Run(c.Context, opt)
 	if unknown := (*demo.GraphError)(nil); errors.As(err, &unknown) {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func deviceJobOptions(c *cli.Context) (device.Job, error) {
 	j := device.Job{Context: c.Args().First(), Runner: c.String("runner"), Libs: c.String("libs"), Graph: c.String("graph"), Count: c.Int("samples"), Repeat: c.Int("repeat"),
 		Deadline: c.Duration("deadline"), Battery: c.Int("battery"), SameArch: c.Bool("same-arch"), Accept: c.StringSlice("accept"), Nonce: c.String("nonce"), Keep: c.Bool("keep")}
 	if j.Count < 1 || j.Repeat < 1 || j.Deadline <= 0 {
-		return j, usageError{errors.New("--samples, --repeat and --deadline must be positive")}
+		return j, diag.Usagef("--samples, --repeat and --deadline must be positive")
 	}
 	return j, nil
 }
@@ -139,7 +139,7 @@ func (p *program) deviceRun(c *cli.Context) error {
 		return err
 	}
 	if c.IsSet("inputs") && c.IsSet("samples") {
-		return usageError{errors.New("--samples is for drawn inputs, not for --inputs")}
+		return diag.Usagef("--samples is for drawn inputs, not for --inputs")
 	}
 	if list := c.StringSlice("inputs"); len(list) > 0 {
 		if j.Samples, err = device.ReadSamples(c.Context, j, device.SampleOptions{Places: list, Module: c.String("module")}); err != nil {
@@ -210,7 +210,7 @@ func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o dev
 func (p *program) devicePull(c *cli.Context) error {
 	name := filepath.ToSlash(c.Args().First())
 	if !filepath.IsLocal(c.Args().First()) {
-		return usageError{fmt.Errorf("%s: path outside of the folder on the device", name)}
+		return diag.Usagef("%s: path outside of the folder on the device", name)
 	}
 	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
 		v, err := d.Pull(c.Context, name, c.String("out"))

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/phonetest"
 )
@@ -71,57 +72,57 @@ func TestDeviceFaults(t *testing.T) {
 		code   int
 		words  string
 	}{
-		{"wrong arch", fault(phonetest.WrongArch), runLine, exitInvalid, "MM1233"},
-		{"wrong SoC", fault(phonetest.WrongSoC), runLine, exitInvalid, "MM1112"},
-		{"platform of another chip", fault(phonetest.LyingName), runLine, exitMissed, "MM1251"},
-		{"error 1008", fault(phonetest.Mismatch), runLine, exitUnavailable, "error 1008"},
-		{"error 5000", fault(phonetest.Refused), runLine, exitInvalid, "error 5000"},
-		{"missing skel", fault(phonetest.NoSkel), runLine, exitUnavailable, "MM1231"},
-		{"out of memory", fault(phonetest.OutOfMemory), runLine, exitUnavailable, "MM1234"},
-		{"error 6001", fault(phonetest.Execute), runLine, exitFailure, "error 6001"},
-		{"short output", fault(phonetest.ShortOutput), runLine, exitMissed, "MM1242"},
-		{"missing output", fault(phonetest.MissingOutput), runLine, exitMissed, "missing out/"},
-		{"extra output", fault(phonetest.ExtraOutput), runLine, exitMissed, "is not an output of the graph"},
-		{"stale result", fault(phonetest.StaleNonce), runLine, exitFailure, "result of run"},
+		{"wrong arch", fault(phonetest.WrongArch), runLine, diag.ExitInvalid, "MM1233"},
+		{"wrong SoC", fault(phonetest.WrongSoC), runLine, diag.ExitInvalid, "MM1112"},
+		{"platform of another chip", fault(phonetest.LyingName), runLine, diag.ExitMissed, "MM1251"},
+		{"error 1008", fault(phonetest.Mismatch), runLine, diag.ExitUnavailable, "error 1008"},
+		{"error 5000", fault(phonetest.Refused), runLine, diag.ExitInvalid, "error 5000"},
+		{"missing skel", fault(phonetest.NoSkel), runLine, diag.ExitUnavailable, "MM1231"},
+		{"out of memory", fault(phonetest.OutOfMemory), runLine, diag.ExitUnavailable, "MM1234"},
+		{"error 6001", fault(phonetest.Execute), runLine, diag.ExitFailure, "error 6001"},
+		{"short output", fault(phonetest.ShortOutput), runLine, diag.ExitMissed, "MM1242"},
+		{"missing output", fault(phonetest.MissingOutput), runLine, diag.ExitMissed, "missing out/"},
+		{"extra output", fault(phonetest.ExtraOutput), runLine, diag.ExitMissed, "is not an output of the graph"},
+		{"stale result", fault(phonetest.StaleNonce), runLine, diag.ExitFailure, "result of run"},
 		{"stale output", func(t *testing.T, s *phonetest.Server, p *phonetest.Phone) {
 			if code, out, err := within(runLine); code != exitOK {
 				t.Fatalf("%d: %s%s", code, out, err)
 			}
 			p.Break(phonetest.StaleOutput)
-		}, runLine, exitMissed, "MM1246"},
-		{"NaN output", fault(phonetest.NaNOutput), runLine, exitMissed, "MM1243"},
-		{"all-zero output", fault(phonetest.ZeroOutput), runLine, exitMissed, "MM1244"},
-		{"same outputs", fault(phonetest.SameOutput), runLine, exitMissed, "MM1245"},
-		{"wrong output", fault(phonetest.WrongOutput), runLine, exitMissed, "MM1247"},
-		{"hang", fault(phonetest.Hang), strings.Replace(runLine, "1m", "1s", 1), exitMissed, "MM1236"},
-		{"crash", fault(phonetest.Crash), runLine, exitFailure, "MM1237"},
-		{"babble", fault(phonetest.Babble), runLine, exitFailure, "MM1239"},
-		{"not executable", fault(phonetest.NotRunnable), runLine, exitUnavailable, "MM1238"},
-		{"unplugged in a push", fault(phonetest.Unplug), runLine, exitUnavailable, "MM1206"},
-		{"low battery", fault(phonetest.LowBattery), runLine, exitUnavailable, "MM1211"},
-		{"hot", fault(phonetest.Hot), runLine, exitUnavailable, "MM1212"},
-		{"locked storage", fault(phonetest.Locked), runLine, exitUnavailable, "MM1213"},
-		{"read-only storage", fault(phonetest.ReadOnly), runLine, exitUnavailable, "MM1214"},
-		{"full storage", fault(phonetest.Full), runLine, exitUnavailable, "MM1215"},
-		{"storage fills up", fault(phonetest.NoSpaceLeft), runLine, exitUnavailable, "No space left"},
-		{"wrong digest after push", fault(phonetest.Corrupt), runLine, exitRefused, "MM1221"},
-		{"unauthorised", state("unauthorized"), runLine, exitUnavailable, "MM1204"},
-		{"offline", state("offline"), runLine, exitUnavailable, "MM1205"},
-		{"no server", func(t *testing.T, s *phonetest.Server, _ *phonetest.Phone) { s.Close() }, "device ls", exitUnavailable, "MM1201"},
-		{"no device", func(t *testing.T, s *phonetest.Server, _ *phonetest.Phone) { s.Phones = nil }, "device probe", exitUnavailable, "MM1202"},
-		{"another device", nil, "device probe --serial X", exitUnavailable, ": EMULATED01 (device)"},
-		{"old device", func(_ *testing.T, _ *phonetest.Server, p *phonetest.Phone) { p.Features = []string{"cmd"} }, "device probe", exitUnavailable, "MM1207"},
+		}, runLine, diag.ExitMissed, "MM1246"},
+		{"NaN output", fault(phonetest.NaNOutput), runLine, diag.ExitMissed, "MM1243"},
+		{"all-zero output", fault(phonetest.ZeroOutput), runLine, diag.ExitMissed, "MM1244"},
+		{"same outputs", fault(phonetest.SameOutput), runLine, diag.ExitMissed, "MM1245"},
+		{"wrong output", fault(phonetest.WrongOutput), runLine, diag.ExitMissed, "MM1247"},
+		{"hang", fault(phonetest.Hang), strings.Replace(runLine, "1m", "1s", 1), diag.ExitMissed, "MM1236"},
+		{"crash", fault(phonetest.Crash), runLine, diag.ExitFailure, "MM1237"},
+		{"babble", fault(phonetest.Babble), runLine, diag.ExitFailure, "MM1239"},
+		{"not executable", fault(phonetest.NotRunnable), runLine, diag.ExitUnavailable, "MM1238"},
+		{"unplugged in a push", fault(phonetest.Unplug), runLine, diag.ExitUnavailable, "MM1206"},
+		{"low battery", fault(phonetest.LowBattery), runLine, diag.ExitUnavailable, "MM1211"},
+		{"hot", fault(phonetest.Hot), runLine, diag.ExitUnavailable, "MM1212"},
+		{"locked storage", fault(phonetest.Locked), runLine, diag.ExitUnavailable, "MM1213"},
+		{"read-only storage", fault(phonetest.ReadOnly), runLine, diag.ExitUnavailable, "MM1214"},
+		{"full storage", fault(phonetest.Full), runLine, diag.ExitUnavailable, "MM1215"},
+		{"storage fills up", fault(phonetest.NoSpaceLeft), runLine, diag.ExitUnavailable, "No space left"},
+		{"wrong digest after push", fault(phonetest.Corrupt), runLine, diag.ExitRefused, "MM1221"},
+		{"unauthorised", state("unauthorized"), runLine, diag.ExitUnavailable, "MM1204"},
+		{"offline", state("offline"), runLine, diag.ExitUnavailable, "MM1205"},
+		{"no server", func(t *testing.T, s *phonetest.Server, _ *phonetest.Phone) { s.Close() }, "device ls", diag.ExitUnavailable, "MM1201"},
+		{"no device", func(t *testing.T, s *phonetest.Server, _ *phonetest.Phone) { s.Phones = nil }, "device probe", diag.ExitUnavailable, "MM1202"},
+		{"another device", nil, "device probe --serial X", diag.ExitUnavailable, ": EMULATED01 (device)"},
+		{"old device", func(_ *testing.T, _ *phonetest.Server, p *phonetest.Phone) { p.Features = []string{"cmd"} }, "device probe", diag.ExitUnavailable, "MM1207"},
 		{"two devices", func(t *testing.T, s *phonetest.Server, _ *phonetest.Phone) {
 			q := newPhone(t)
 			q.Serial = "SECOND"
 			s.Phones = append(s.Phones, q)
-		}, "device probe", exitUsage, "MM1203"},
-		{"a bad nonce", nil, runLine + " --nonce ../../x", exitFailure, "want 16 to 64 hex digits"},
-		{"no samples", nil, runLine + " --samples 0", exitUsage, "--samples"},
-		{"a path outside of the folder", nil, "device pull ../x --out y", exitUsage, "path outside of the folder on the device"},
-		{"a folder of another program", nil, "device rm --folder /data/local/tmp", exitUsage, "/data/local/tmp has neither .mm-folder nor the folders of a push"},
-		{"a relative folder", nil, "device push mm-device --folder relmm", exitUsage, `not an absolute folder: "relmm"`},
-		{"nothing to pull", nil, "device pull x --out y", exitFailure, "MM1209"},
+		}, "device probe", diag.ExitUsage, "MM1203"},
+		{"a bad nonce", nil, runLine + " --nonce ../../x", diag.ExitFailure, "want 16 to 64 hex digits"},
+		{"no samples", nil, runLine + " --samples 0", diag.ExitUsage, "--samples"},
+		{"a path outside of the folder", nil, "device pull ../x --out y", diag.ExitUsage, "path outside of the folder on the device"},
+		{"a folder of another program", nil, "device rm --folder /data/local/tmp", diag.ExitUsage, "/data/local/tmp has neither .mm-folder nor the folders of a push"},
+		{"a relative folder", nil, "device push mm-device --folder relmm", diag.ExitUsage, `not an absolute folder: "relmm"`},
+		{"nothing to pull", nil, "device pull x --out y", diag.ExitFailure, "MM1209"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newPhone(t)
@@ -238,7 +239,7 @@ func TestDeviceRecord(t *testing.T) {
 	if outputs, _ := filepath.Glob("out/*/0.raw"); len(outputs) != 3 {
 		t.Errorf("%q", outputs)
 	}
-	if code, stdout, stderr = within("device evidence r.json"); code != exitMissed || !strings.Contains(stdout, "simulated: ro.kernel.qemu=1") || !strings.Contains(stderr, "MM1252") {
+	if code, stdout, stderr = within("device evidence r.json"); code != diag.ExitMissed || !strings.Contains(stdout, "simulated: ro.kernel.qemu=1") || !strings.Contains(stderr, "MM1252") {
 		t.Errorf("%d: %s%s", code, stdout, stderr)
 	}
 	text, err := os.ReadFile("r.json")
@@ -252,7 +253,7 @@ func TestDeviceRecord(t *testing.T) {
 	if err := os.WriteFile("r.json", []byte(lie), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr = within("device evidence r.json"); code != exitRefused || !strings.Contains(stderr, "MM1253") {
+	if code, stdout, stderr = within("device evidence r.json"); code != diag.ExitRefused || !strings.Contains(stderr, "MM1253") {
 		t.Errorf("%d: %s%s", code, stdout, stderr)
 	}
 }
@@ -286,7 +287,7 @@ func TestDeviceReal(t *testing.T) {
 	do(exitOK, "device probe")
 	do(exitOK, "device plan model.bin --runner mm-device --libs lib")
 	p.CutAt(20 << 20)
-	do(exitUnavailable, "device push model.bin")
+	do(diag.ExitUnavailable, "device push model.bin")
 	server.Again(t, d.Addr())
 	var pushed []struct {
 		Digest  string
@@ -299,7 +300,7 @@ func TestDeviceReal(t *testing.T) {
 	}
 	do(exitOK, runLine+" --out r.json")
 	do(exitOK, "device pull sha256/"+strings.TrimPrefix(pushed[0].Digest, "sha256:")+" --out back.bin")
-	do(exitMissed, "device evidence r.json")
+	do(diag.ExitMissed, "device evidence r.json")
 	sent, _ := os.ReadFile("model.bin")
 	back, _ := os.ReadFile("back.bin")
 	if len(back) == 0 || string(sent) != string(back) {

@@ -27,11 +27,11 @@ func (p *program) textOptions(c *cli.Context, from int) ([]string, error) {
 	}
 	switch {
 	case file != "" && len(texts) > 0:
-		return nil, usageError{errors.New("texts are arguments or lines of --file, not both")}
+		return nil, diag.Usagef("texts are arguments or lines of --file, not both")
 	case file == "" && len(texts) == 0 && len(c.StringSlice("image")) > 0:
 		return nil, nil
 	case file == "" && len(texts) == 0:
-		return nil, usageError{errors.New("missing text: name it after the model, or use --file FILE")}
+		return nil, diag.Usagef("missing text: name it after the model, or use --file FILE")
 	case file == "":
 		return texts, nil
 	}
@@ -80,7 +80,7 @@ func (p *program) embed(c *cli.Context) error {
 		return err
 	}
 	if c.IsSet("npy") && p.json {
-		return usageError{errors.New("--npy and --json are two forms of one output")}
+		return diag.Usagef("--npy and --json are two forms of one output")
 	}
 	m, err := p.measuredOptions(c)
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *program) rerank(c *cli.Context) error {
 		return err
 	}
 	if c.Int("top") < 0 {
-		return usageError{fmt.Errorf("--top %d: must not be negative", c.Int("top"))}
+		return diag.Usagef("--top %d: must not be negative", c.Int("top"))
 	}
 	m, err := p.measuredOptions(c)
 	if err != nil {
@@ -211,7 +211,7 @@ func (p *program) sayCut(res *embed.Result) {
 // textError turns a fault of the input into a usage error.
 func textError(err error) error {
 	if in := (*embed.InputError)(nil); errors.As(err, &in) {
-		return usageError{hinted{in, in.Hint}}
+		return diag.Usage(diag.Hinted(in, in.Hint))
 	}
 	return err
 }

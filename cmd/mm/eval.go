@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/train"
@@ -55,7 +55,7 @@ type tried struct {
 
 func (p *program) evalSense(c *cli.Context) error {
 	if n := c.Int("n"); n < 1 {
-		return usageError{fmt.Errorf("--n %d: must be at least 1", n)}
+		return diag.Usagef("--n %d: must be at least 1", n)
 	}
 	looks := []qa.Look{qa.Actual}
 	if c.Bool("ablate") {
@@ -63,7 +63,7 @@ func (p *program) evalSense(c *cli.Context) error {
 	}
 	if arg := c.Args().First(); filepath.Ext(arg) != ".safetensors" && !isCheckpoint(arg) {
 		if c.IsSet("data") {
-			return usageError{errors.New("--data is for checkpoints; for builds, use --speech and --fsdd")}
+			return diag.Usagef("--data is for checkpoints; for builds, use --speech and --fsdd")
 		}
 		m, err := p.measuredOptions(c)
 		if err != nil {
@@ -172,11 +172,11 @@ func (p *program) tenths(what string) func(done, total int) {
 func (p *program) evalTools(c *cli.Context) error {
 	opt := eval.ErrandOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Progress: p.tenths("questions")}
 	if opt.N < 1 {
-		return usageError{fmt.Errorf("--n %d: must be at least 1", opt.N)}
+		return diag.Usagef("--n %d: must be at least 1", opt.N)
 	}
 	for _, k := range opt.Kinds {
 		if !slices.Contains(synth.ErrandKinds(), k) {
-			return usageError{fmt.Errorf("--kinds: unknown kind %q, want one of %v", k, synth.ErrandKinds())}
+			return diag.Usagef("--kinds: unknown kind %q, want one of %v", k, synth.ErrandKinds())
 		}
 	}
 	m, err := p.measuredOptions(c)
@@ -204,7 +204,7 @@ func (p *program) evalTools(c *cli.Context) error {
 func (p *program) evalDraw(c *cli.Context) error {
 	opt := eval.DrawOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Ask: wordOptions(c, "ask"), Ablate: c.Bool("ablate"), Dir: c.String("out"), Progress: p.tenths("pictures")}
 	if opt.N < 1 {
-		return usageError{fmt.Errorf("--n %d: must be at least 1", opt.N)}
+		return diag.Usagef("--n %d: must be at least 1", opt.N)
 	}
 	if isCheckpoint(c.Args().First()) {
 		if err := recipeOptions(c); err != nil {
@@ -251,7 +251,7 @@ func (p *program) drawBuild(ctx context.Context, m measuredBuild, opt eval.DrawO
 func (p *program) evalPreference(c *cli.Context) error {
 	opt := preference.MeasureOptions{N: c.Int("n"), Dir: c.String("data"), Threads: c.Int("threads")}
 	if opt.N < 1 {
-		return usageError{fmt.Errorf("--n %d: must be at least 1", opt.N)}
+		return diag.Usagef("--n %d: must be at least 1", opt.N)
 	}
 	m, err := preference.Measure(c.Context, c.Args().First(), opt)
 	if err != nil {

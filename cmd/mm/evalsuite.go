@@ -43,7 +43,7 @@ func (p *program) evalSuite(c *cli.Context) error {
 	o.load = suite.Options{Limit: c.Int("limit"), Seed: uint32(c.Uint("fewshot-seed")), Data: map[string]string{}}
 	for flag, n := range map[string]int{"limit": o.load.Limit, "max-length": o.local.Most, "parallel": o.parallel - 1, "num-fewshot": c.Int("num-fewshot")} {
 		if n < 0 {
-			return usageError{fmt.Errorf("--%s %d: too small", flag, c.Int(flag))}
+			return diag.Usagef("--%s %d: too small", flag, c.Int(flag))
 		}
 	}
 	if c.IsSet("num-fewshot") {
@@ -53,7 +53,7 @@ func (p *program) evalSuite(c *cli.Context) error {
 	for _, v := range c.StringSlice("data") {
 		split, file, ok := strings.Cut(v, "=")
 		if !ok {
-			return usageError{fmt.Errorf("--data %s: want SPLIT=FILE", v)}
+			return diag.Usagef("--data %s: want SPLIT=FILE", v)
 		}
 		o.load.Data[split] = file
 	}
@@ -63,7 +63,7 @@ func (p *program) evalSuite(c *cli.Context) error {
 			err = errors.New("--shard: want --out FILE and no --answers")
 		}
 		if err != nil {
-			return usageError{err}
+			return diag.Usage(err)
 		}
 	}
 	return p.runSuite(c.Context, o)
@@ -129,11 +129,11 @@ func (p *program) compareRuns(c *cli.Context) error {
 	opt := suite.CompareOptions{Margin: c.Float64("margin"), Relative: c.Float64("relative"), Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")}
 	switch {
 	case !(opt.Margin >= 0):
-		return usageError{fmt.Errorf("--margin %g: must not be negative", opt.Margin)}
+		return diag.Usagef("--margin %g: must not be negative", opt.Margin)
 	case c.IsSet("relative") && !(opt.Relative > 0 && opt.Relative < 1):
-		return usageError{fmt.Errorf("--relative %g: want a part between 0 and 1", opt.Relative)}
+		return diag.Usagef("--relative %g: want a part between 0 and 1", opt.Relative)
 	case c.IsSet("relative") && c.IsSet("margin"):
-		return usageError{errors.New("--margin and --relative exclude each other")}
+		return diag.Usagef("--margin and --relative exclude each other")
 	}
 	var runs []*suite.Run
 	var all diag.List

@@ -10,60 +10,28 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace"
 )
 
-// The exit codes, a stable interface.
+// The exit codes beyond those of diag.
 const (
 	exitOK          = 0
-	exitFailure     = 1   // any other failure
-	exitUsage       = 2   // invalid command line
-	exitInvalid     = 3   // a file has faults; they were printed
-	exitRefused     = 4   // verification refused the artifact
-	exitMissed      = 5   // a golden output, a budget or a drift limit was missed
-	exitUnavailable = 6   // a required backend is not available
 	exitInterrupted = 130 // Ctrl-C
 )
-
-// usageError is an error of the command line.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
 
 // refuseOptions returns a usage error in a format with the name of the first flag of names
 // that is set.
 func refuseOptions(c *cli.Context, format string, names ...string) error {
 	for _, name := range names {
 		if c.IsSet(name) {
-			return usageError{fmt.Errorf(format, name)}
+			return diag.Usagef(format, name)
 		}
 	}
 	return nil
 }
-
-// hinted is an error with a hint.
-type hinted struct {
-	err  error
-	hint string
-}
-
-func (e hinted) Error() string { return e.err.Error() }
-func (e hinted) Unwrap() error { return e.err }
-func (e hinted) Hint() string  { return e.hint }
-
-// coded is an error with an exit code.
-type coded struct {
-	err  error
-	code int
-}
-
-func (e coded) Error() string { return e.err.Error() }
-func (e coded) Unwrap() error { return e.err }
 
 // exit prints err, as text or with --json as JSON, and returns the exit code.
 func (p *program) exit(err error) int {
@@ -77,16 +45,14 @@ func (p *program) exit(err error) int {
 		}
 		return list.Exit()
 	}
-	var usage usageError
-	var line *console.Error
 	var ref *remote.ReferenceError
-	var c coded
-	code := exitFailure
+	var coded diag.Exited
+	code := diag.ExitFailure
 	switch {
-	case errors.As(err, &c):
-		code = c.code
-	case errors.As(err, &usage), errors.As(err, &line), errors.As(err, &ref):
-		code = exitUsage
+	case errors.As(err, &coded):
+		code = coded.Code
+	case errors.As(err, &ref):
+		code = diag.ExitUsage
 	case errors.Is(err, context.Canceled):
 		err, code = errors.New("interrupted"), exitInterrupted
 	}

@@ -64,7 +64,7 @@ func (p *program) runStudy(ctx context.Context, w *workspace.Workspace, file, ke
 	a, err := study.Run(ctx, s, opt)
 	switch {
 	case errors.Is(err, study.ErrExists):
-		return hinted{err, "--resume continues it"}
+		return diag.Hinted(err, "--resume continues it")
 	case err != nil:
 		return broken(err)
 	}
@@ -136,10 +136,10 @@ func (p *program) experimentReport(c *cli.Context) error {
 func (p *program) experimentWatch(c *cli.Context) error {
 	dir, addr, every := c.Args().First(), c.String("addr"), c.Duration("every")
 	if addr != "" && !httpx.IsLoopback(addr) {
-		return usageError{fmt.Errorf("--addr: %q is not a loopback address", addr)}
+		return diag.Usagef("--addr: %q is not a loopback address", addr)
 	}
 	if every < 100*time.Millisecond {
-		return usageError{fmt.Errorf("--every: got %v, want at least 100ms", every)}
+		return diag.Usagef("--every: got %v, want at least 100ms", every)
 	}
 	return p.withView(dir, c.String("key"), func(_ *study.View, key *sign.PublicKey) error {
 		if addr != "" {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -25,10 +23,10 @@ func (p *program) exportServer(c *cli.Context) error {
 	opt := workspace.ServerOptions{Claim: claimOptions(c), Kind: servers.Kind(c.String("kind")), Target: c.String("target"), Out: c.String("out"),
 		ManifestOptions: servers.ManifestOptions{Server: c.String("server"), Format: c.String("format")}}
 	if !slices.Contains(servers.Kinds(), opt.Kind) {
-		return usageError{fmt.Errorf("kind: got %q, want one of %s", opt.Kind, joined(servers.Kinds()))}
+		return diag.Usagef("kind: got %q, want one of %s", opt.Kind, joined(servers.Kinds()))
 	}
 	if c.Args().First() == "" {
-		return usageError{errors.New("REF is missing")}
+		return diag.Usagef("REF is missing")
 	}
 	return p.inWorkspace(remoteOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
 		files, err := w.ExportServer(c.Context, c.Args().First(), opt)

@@ -18,6 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
@@ -266,17 +267,17 @@ func TestForeignRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		"image":      {image, exitFailure, `not a model artifact that mm knows: got media type "application/vnd.oci.image.config.v1+json"`},
-		"images":     {index(image), exitFailure, "not a model artifact that mm knows"},
-		"nested":     {index(index(image)), exitFailure, "an index within an index"},
-		"helm":       {p.manifest("", p.json("application/vnd.cncf.helm.config.v1+json", 1), p.put("application/vnd.cncf.helm.chart.content.v1.tar+gzip", []byte("x"))), exitFailure, `got media type "application/vnd.cncf.helm.config.v1+json"`},
-		"new-runner": {p.manifest("", runner, p.put(docker+"tensor.v9", []byte("x"))), exitFailure, `got media type "application/vnd.docker.ai.tensor.v9" in Docker Model Runner`},
-		"tensors":    {p.manifest("", container, model, p.put(ollamaType+"tensor; name=x", []byte("x"))), exitFailure, "application/vnd.ollama.image.tensor"},
-		"adapter":    {p.manifest("", container, model, p.put(ollamaType+"adapter", []byte("GGUF"))), exitFailure, "adapter.gguf, which mm run does not apply"},
-		"duplicate":  {p.manifest("", empty, p.put("x/y", []byte("a"), titled, "a.gguf"), p.put("x/y", []byte("b"), titled, "A.gguf")), exitRefused, "collides"},
-		"escape":     {p.manifest("", empty, p.put("x/y", []byte("a"), titled, "../a.gguf")), exitRefused, "has the name"},
-		"documents":  {p.manifest("", empty, p.put("x/y", []byte("a"), titled, "a.txt")), exitFailure, "0 GGUF files"},
-		"evil-tar":   {p.manifest("", empty, p.put("x/y+gzip", p.tarOf("gzip", "../a", "x"), titled, "a", "io.deis.oras.content.unpack", "true")), exitRefused, "archive refused"},
+		"image":      {image, diag.ExitFailure, `not a model artifact that mm knows: got media type "application/vnd.oci.image.config.v1+json"`},
+		"images":     {index(image), diag.ExitFailure, "not a model artifact that mm knows"},
+		"nested":     {index(index(image)), diag.ExitFailure, "an index within an index"},
+		"helm":       {p.manifest("", p.json("application/vnd.cncf.helm.config.v1+json", 1), p.put("application/vnd.cncf.helm.chart.content.v1.tar+gzip", []byte("x"))), diag.ExitFailure, `got media type "application/vnd.cncf.helm.config.v1+json"`},
+		"new-runner": {p.manifest("", runner, p.put(docker+"tensor.v9", []byte("x"))), diag.ExitFailure, `got media type "application/vnd.docker.ai.tensor.v9" in Docker Model Runner`},
+		"tensors":    {p.manifest("", container, model, p.put(ollamaType+"tensor; name=x", []byte("x"))), diag.ExitFailure, "application/vnd.ollama.image.tensor"},
+		"adapter":    {p.manifest("", container, model, p.put(ollamaType+"adapter", []byte("GGUF"))), diag.ExitFailure, "adapter.gguf, which mm run does not apply"},
+		"duplicate":  {p.manifest("", empty, p.put("x/y", []byte("a"), titled, "a.gguf"), p.put("x/y", []byte("b"), titled, "A.gguf")), diag.ExitRefused, "collides"},
+		"escape":     {p.manifest("", empty, p.put("x/y", []byte("a"), titled, "../a.gguf")), diag.ExitRefused, "has the name"},
+		"documents":  {p.manifest("", empty, p.put("x/y", []byte("a"), titled, "a.txt")), diag.ExitFailure, "0 GGUF files"},
+		"evil-tar":   {p.manifest("", empty, p.put("x/y+gzip", p.tarOf("gzip", "../a", "x"), titled, "a", "io.deis.oras.content.unpack", "true")), diag.ExitRefused, "archive refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, stderr, code := mm(t, "run", p.release(name, c.desc), "hi")
@@ -295,9 +296,9 @@ func TestForeignRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"pull", p.host + "/team/unsigned:latest"}, exitRefused, "MM0601"},
-		{[]string{"pull", p.release("runner", kits["runner"]), "--expect", "other"}, exitRefused, "MM0615"},
-		{[]string{"pull", p.release("index", kits["index"]), "--target", "none"}, exitInvalid, "plan9-mips"},
+		{[]string{"pull", p.host + "/team/unsigned:latest"}, diag.ExitRefused, "MM0601"},
+		{[]string{"pull", p.release("runner", kits["runner"]), "--expect", "other"}, diag.ExitRefused, "MM0615"},
+		{[]string{"pull", p.release("index", kits["index"]), "--target", "none"}, diag.ExitInvalid, "plan9-mips"},
 	} {
 		if stdout, stderr, code := mm(t, c.args...); code != c.code || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: exit %d, want %d: %s%s, want %q", c.args, code, c.code, stdout, stderr, c.want)

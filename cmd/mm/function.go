@@ -63,10 +63,10 @@ func (p *program) callOptions(c *cli.Context) (call, error) {
 				name, value = "", text
 			}
 			if value == "" {
-				return u, usageError{fmt.Errorf("--%s %s: missing value", f.flag, text)}
+				return u, diag.Usagef("--%s %s: missing value", f.flag, text)
 			}
 			if seen[name] {
-				return u, usageError{fmt.Errorf("--%s %s: duplicate name %q", f.flag, text, name)}
+				return u, diag.Usagef("--%s %s: duplicate name %q", f.flag, text, name)
 			}
 			seen[name] = true
 			*f.into = append(*f.into, assignment{name, value})
@@ -74,11 +74,11 @@ func (p *program) callOptions(c *cli.Context) (call, error) {
 	}
 	for _, o := range u.outputs {
 		if ext := strings.ToLower(filepath.Ext(o.value)); ext != ".npy" && ext != ".png" && ext != ".wav" {
-			return u, usageError{fmt.Errorf("--output %s: unsupported extension, want .npy, .png or .wav", o.value)}
+			return u, diag.Usagef("--output %s: unsupported extension, want .npy, .png or .wav", o.value)
 		}
 		for _, path := range u.reads() {
 			if fsx.Overwrites(o.value, path) {
-				return u, usageError{fmt.Errorf("--output %s would overwrite an input", o.value)}
+				return u, diag.Usagef("--output %s would overwrite an input", o.value)
 			}
 		}
 	}
@@ -93,11 +93,11 @@ var textFlags = []string{"prompt", "p", "request", "smoke", "raw", "max-tokens",
 func checkFunction(set []string, args int) error {
 	for _, name := range set {
 		if slices.Contains(textFlags, name) {
-			return usageError{fmt.Errorf("--%s is for language models; functions take --input", name)}
+			return diag.Usagef("--%s is for language models; functions take --input", name)
 		}
 	}
 	if args > 1 {
-		return usageError{errors.New("a prompt is for language models; functions take --input")}
+		return diag.Usagef("a prompt is for language models; functions take --input")
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (p *program) runLoose(ctx context.Context, w *workspace.Workspace, use use,
 		return err
 	}
 	if fn == nil {
-		return hinted{fmt.Errorf("%s is both a folder and the name of a build in the store", use.arg), "use ./" + use.arg + " for the folder"}
+		return diag.Hinted(fmt.Errorf("%s is both a folder and the name of a build in the store", use.arg), "use ./"+use.arg+" for the folder")
 	}
 	r, err := p.start(ctx, fn.Build(), opt)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *program) runLoose(ctx context.Context, w *workspace.Workspace, use use,
 // runFunctions runs functions of a build.
 func (p *program) runFunctions(ctx context.Context, w *workspace.Workspace, r *runner.Runner, use use, call call) error {
 	if !r.Computes() {
-		return usageError{fmt.Errorf("--input and --output are for functions of tensors; %s has none", use.arg)}
+		return diag.Usagef("--input and --output are for functions of tensors; %s has none", use.arg)
 	}
 	return p.compute(ctx, w, r, use, call)
 }
@@ -173,7 +173,7 @@ func (p *program) compute(ctx context.Context, w *workspace.Workspace, r *runner
 func inputError(err error) error {
 	var in *modality.InputError
 	if errors.As(err, &in) {
-		return usageError{hinted{in, in.Hint}}
+		return diag.Usage(diag.Hinted(in, in.Hint))
 	}
 	return err
 }

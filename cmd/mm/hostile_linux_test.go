@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
@@ -179,14 +180,14 @@ func TestHostileMedia(t *testing.T) {
 		clear := strings.HasPrefix(stderr, "mm: error: ") && len(stderr) < 1000
 		switch code := state.ExitCode(); {
 		case code == exitOK:
-		case code == exitFailure && clear && !strings.Contains(stderr, "goroutine "):
+		case code == diag.ExitFailure && clear && !strings.Contains(stderr, "goroutine "):
 		default:
 			t.Errorf("%s: %v: %s", what, state, stderr)
 		}
 	}
 	for _, flag := range flags {
 		c := counts[flag]
-		t.Logf("%s: %d files answered, %d refused with a reason", flag, c[exitOK], c[exitFailure])
+		t.Logf("%s: %d files answered, %d refused with a reason", flag, c[exitOK], c[diag.ExitFailure])
 	}
 	t.Logf("%d runs, none crashed; the slowest took %v, the largest %d MiB", n, slowest.Round(time.Millisecond), most>>10)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/hf"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	moduleinspect "mm-abi.org/mm/modules/inspect"
@@ -28,10 +28,10 @@ func (p *program) importLlama2C(c *cli.Context) error {
 
 func checkIdentity(name, version string) error {
 	if !abi.ValidName(name) {
-		return usageError{fmt.Errorf("invalid module name %q", name)}
+		return diag.Usagef("invalid module name %q", name)
 	}
 	if _, err := abi.ParseVersion(version); err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (p *program) importHF(c *cli.Context) error {
 		return p.importPEFT(c.Context, c.Args().First(), c.String("core"), c.String("base"), convertOptions(c))
 	}
 	if c.IsSet("core") || c.IsSet("base") {
-		return usageError{errors.New("--core and --base are for folders of PEFT")}
+		return diag.Usagef("--core and --base are for folders of PEFT")
 	}
 	if folder := c.Args().First(); folder != "" {
 		if joint, err := convert.IsJoint(folder); err == nil && joint {
@@ -83,12 +83,12 @@ func (p *program) importHF(c *cli.Context) error {
 func (p *program) importPEFT(ctx context.Context, folder, core, base string, opt convert.Options) error {
 	of := convert.Adapted{Core: core}
 	if core == "" {
-		return usageError{errors.New("a PEFT adapter requires --core: a GGUF file or the folder of a core's module")}
+		return diag.Usagef("a PEFT adapter requires --core: a GGUF file or the folder of a core's module")
 	}
 	if base != "" {
 		var err error
 		if of.Base, err = abi.ParseModuleRef(base); err != nil {
-			return usageError{fmt.Errorf("--base: %w", err)}
+			return diag.Usagef("--base: %w", err)
 		}
 	}
 	if opt.Name == "" {
@@ -133,21 +133,21 @@ func (p *program) importONNX(c *cli.Context) error {
 func functionBlocksOptions(c *cli.Context) (convert.Function, error) {
 	fn := convert.Function{Type: abi.ModuleType(c.String("type")), Modality: abi.Modality(c.String("modality")), Like: c.String("like"), With: c.StringSlice("with")}
 	if !slices.Contains([]abi.ModuleType{"", abi.Encoder, abi.Projector, abi.Decoder}, fn.Type) {
-		return fn, usageError{fmt.Errorf("--type %s: want encoder, projector or decoder", fn.Type)}
+		return fn, diag.Usagef("--type %s: want encoder, projector or decoder", fn.Type)
 	}
 	for _, f := range []struct {
 		flag string
 		into any
 	}{{"preprocess", &fn.Preprocess}, {"state", &fn.State}, {"constant", &fn.Constants}, {"postprocess", &fn.Postprocess}, {"param", &fn.Params}, {"cap", &fn.Caps}} {
 		if err := schemas.Assign(c.StringSlice(f.flag), f.into); err != nil {
-			return fn, usageError{fmt.Errorf("--%s %w", f.flag, err)}
+			return fn, diag.Usagef("--%s %w", f.flag, err)
 		}
 	}
 	if text := c.String("speech"); text != "" {
 		if err := schemas.Assign([]string{"speech=" + text}, &struct {
 			Speech **modules.Speech `json:"speech"`
 		}{&fn.Speech}); err != nil {
-			return fn, usageError{fmt.Errorf("--speech %w", err)}
+			return fn, diag.Usagef("--speech %w", err)
 		}
 	}
 	return fn, nil
@@ -181,7 +181,7 @@ func (p *program) importModel(ctx context.Context, path string, opt convert.Opti
 // unknownKey adds the flag that ignores an unknown key.
 func unknownKey(err error) error {
 	if key := (*hf.UnknownKeyError)(nil); errors.As(err, &key) {
-		return hinted{err, "if it does not change the result, ignore it: --ignore " + key.Key}
+		return diag.Hinted(err, "if it does not change the result, ignore it: --ignore "+key.Key)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/improve"
 	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/schemas"
@@ -15,7 +16,7 @@ import (
 // improve trains a core on its own answers, round by round.
 func (p *program) improve(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
 	if opt.sample != "" || opt.steps > 0 || opt.time > 0 {
-		return usageError{errors.New("--sample, --steps and --time are for other stages")}
+		return diag.Usagef("--sample, --steps and --time are for other stages")
 	}
 	var s improve.Spec
 	if err := doc.Decode(&s); err != nil {
@@ -35,7 +36,7 @@ func (p *program) improve(ctx context.Context, doc *schemas.Document, opt traini
 	sum, err := improve.Run(ctx, s, run)
 	switch {
 	case errors.Is(err, train.ErrHeld):
-		return hinted{err, "--resume continues it; --out selects another folder, --checkpoints another place"}
+		return diag.Hinted(err, "--resume continues it; --out selects another folder, --checkpoints another place")
 	case err != nil:
 		return placed(doc, bucket.Fault(opt.checkpoints, err))
 	}

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/farm"
 	"mm-abi.org/mm/runtimes/native"
@@ -79,7 +79,7 @@ func (p *program) jobsWork(c *cli.Context) error {
 		err = errors.New("want positive amounts")
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("--room %s --keep %s: %w", c.String("room"), room.Age, err)}
+		return diag.Usagef("--room %s --keep %s: %w", c.String("room"), room.Age, err)
 	}
 	return p.workJobs(c.Context, farm.WorkOptions{Queue: opt, Dir: c.String("dir"), Idle: c.Duration("idle"), Room: room}, c.String("capability"))
 }
@@ -87,7 +87,7 @@ func (p *program) jobsWork(c *cli.Context) error {
 // workJobs executes jobs until ctx is done or none came for the idle time.
 func (p *program) workJobs(ctx context.Context, o farm.WorkOptions, more string) (err error) {
 	if o.Capabilities, err = capabilities(more); err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	home, err := jobsHome()
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *program) jobsSubmit(c *cli.Context) error {
 		j.Needs = strings.Split(need, ",")
 	}
 	if _, _, err := j.Encode(); err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	files, again := c.StringSlice("input"), c.Bool("again")
 	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
@@ -194,7 +194,7 @@ func (p *program) jobsExport(c *cli.Context) (err error) {
 		o.Disk, err = fsx.ParseSize(c.String("disk"))
 	}
 	if err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	out := c.String("out")
 	m, err := farm.Kubernetes(c.Args().First(), o)
@@ -224,7 +224,7 @@ func (p *program) jobsStatus(c *cli.Context) error {
 
 func (p *program) jobsResults(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return usageError{errors.New("usage: mm jobs results JOB…")}
+		return diag.Usagef("usage: mm jobs results JOB…")
 	}
 	opt, err := p.queueOptions(c)
 	if err != nil {
@@ -266,7 +266,7 @@ func (p *program) trialOptions(c *cli.Context) (*farm.TrialOptions, error) {
 	case !own && opt.Queue.Servers == "":
 		return nil, nil
 	case opt.Workers < 0 || own && opt.Queue.Servers != "":
-		return nil, usageError{errors.New("want --workers N or --jobs URL")}
+		return nil, diag.Usagef("want --workers N or --jobs URL")
 	case !own:
 		home, err := jobsHome()
 		opt.Queue = opt.Queue.WithToken(filepath.Join(home, "token"))

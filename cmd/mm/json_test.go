@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/cmd/console"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/track/tracktest"
 	"mm-abi.org/mm/registry"
@@ -346,7 +347,7 @@ func TestJSON(t *testing.T) {
 		{"qnn inspect", "q_ctx.onnx", exitOK},
 		{"qnn extract", "q.tflite --out parts", exitOK},
 		{"qnn check", "q.bin --target SM8750@2.47 --accept skel,memory", exitOK},
-		{"qnn check", "q.bin --target SM8650@2.40", exitInvalid},
+		{"qnn check", "q.bin --target SM8650@2.40", diag.ExitInvalid},
 		{"qnn soc ls", "", exitOK},
 		{"qnn compat", "", exitOK},
 		{"qnn probe", "--libs lib", exitOK},
@@ -356,7 +357,7 @@ func TestJSON(t *testing.T) {
 		{"device push", "phone/model.bin", exitOK},
 		{"device run", "phone/model.bin --runner phone/mm-device --libs phone/lib --reference phone/model.onnx --out phone/record.json", exitOK},
 		{"device run", "phone/model.bin --runner phone/mm-device --libs phone/lib --nonce 0123456789abcdef", exitOK},
-		{"device evidence", "phone/record.json", exitMissed},
+		{"device evidence", "phone/record.json", diag.ExitMissed},
 		{"device pull", "sha256/8cf50b1178daec53c0d34f0e9ce139a796c2712ea813c456b9bc1e7f43ff1244 --out pulled", exitOK},
 		{"device rm", "", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
@@ -377,7 +378,7 @@ func TestJSON(t *testing.T) {
 		{"jobs submit", "version --server QUEUE --output a.txt", exitOK},
 		{"jobs run", "few.jobs.yaml --server QUEUE --out few", exitOK},
 		{"jobs export kubernetes", "few.jobs.yaml --image host/mm@sha256:" + strings.Repeat("0", 64) + " --queue team --out manifests", exitOK},
-		{"jobs results", "--server QUEUE JOB", exitFailure},
+		{"jobs results", "--server QUEUE JOB", diag.ExitFailure},
 		{"jobs status", "--server QUEUE", exitOK},
 		{"track register", "tiny host/team/tiny@sha256:" + strings.Repeat("0", 64) + " --alias prod --server MLFLOW", exitOK},
 		{"data check", "rows/m.data.yaml", exitOK},
@@ -393,11 +394,11 @@ func TestJSON(t *testing.T) {
 		{"bucket rm", "file://STORE/data/b.txt", exitOK},
 		{"lab summary", "real", exitOK},
 		{"lab summary", "hot", exitOK},
-		{"lab heartbeat", "hot", exitMissed},
-		{"lab falsify", "fertility.json", exitMissed},
-		{"lab boundary", "boundary.json docs", exitMissed},
+		{"lab heartbeat", "hot", diag.ExitMissed},
+		{"lab falsify", "fertility.json", diag.ExitMissed},
+		{"lab boundary", "boundary.json docs", diag.ExitMissed},
 		{"lab truth", "records.jsonl", exitOK},
-		{"lab corpus", "manifest.json", exitMissed},
+		{"lab corpus", "manifest.json", diag.ExitMissed},
 		{"lab probe", "phone", exitOK},
 		{"device sign", "record.json", exitOK},
 		{"device verify", "record.json", exitOK},
@@ -431,7 +432,7 @@ func TestJSON(t *testing.T) {
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
 		{"inspect FILE", "tiny/tiny.gguf", exitOK},
 		{"eval suite", "tiny/tiny.gguf suite/tasks/choose.yaml --out suite/first", exitOK},
-		{"eval compare", "suite/first suite/first --margin 0.02", exitMissed},
+		{"eval compare", "suite/first suite/first --margin 0.02", diag.ExitMissed},
 		{"eval budget", "tiny/tiny.gguf suite/budgets.yaml", exitOK},
 		{"skill new", "word-count --lang go", exitOK},
 		{"skill new", "words", exitOK},
@@ -442,7 +443,7 @@ func TestJSON(t *testing.T) {
 		{"gradcheck", "", exitOK},
 		{"trust accept", "builds/trust.yaml", exitOK},
 		{"demo", "--graph m-lite", exitOK},
-		{"validate", "fault.yaml", exitInvalid},
+		{"validate", "fault.yaml", diag.ExitInvalid},
 	} {
 		if step.command == "trust accept" {
 			home, err := os.ReadFile(filepath.Join(os.Getenv("MM_HOME"), "trust.yaml"))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/workspace"
 )
@@ -13,7 +14,7 @@ import (
 func (p *program) keep(ctx context.Context, w *workspace.Workspace, name string) (*workspace.Chat, error) {
 	k, err := w.OpenChat(ctx, name)
 	if errors.Is(err, workspace.ErrChatName) {
-		return nil, usageError{fmt.Errorf("--keep: %w", err)}
+		return nil, diag.Usagef("--keep: %w", err)
 	}
 	return k, keepError(name, err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
@@ -27,7 +28,7 @@ func (p *program) keysGenerate(c *cli.Context) error {
 		Algorithm: sign.Algorithm(c.String("type")), Name: c.String("name"), Prefix: c.String("out"), NoTrust: c.Bool("no-trust"),
 	}
 	if opt.Algorithm != sign.P256 && opt.Algorithm != sign.Ed25519 {
-		return usageError{fmt.Errorf("--type %q: want %s or %s", opt.Algorithm, sign.P256, sign.Ed25519)}
+		return diag.Usagef("--type %q: want %s or %s", opt.Algorithm, sign.P256, sign.Ed25519)
 	}
 	password := p.newPassword
 	if c.Bool("unencrypted") {
@@ -82,7 +83,7 @@ func passwordFromEnv() ([]byte, bool) {
 func (p *program) ask(prompt string) ([]byte, error) {
 	f, ok := p.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil, hinted{errors.New("a password is required, and standard input is not a terminal"), "set " + passwordEnv}
+		return nil, diag.Hinted(errors.New("a password is required, and standard input is not a terminal"), "set "+passwordEnv)
 	}
 	fmt.Fprint(p.stderr, prompt)
 	pass, err := term.ReadPassword(int(f.Fd()))
@@ -109,7 +110,7 @@ func signerOptions(c *cli.Context) (signerFlags, error) {
 		return s, err
 	}
 	if s.certified.Services == "" || s.certified.Root == "" {
-		return s, usageError{errors.New("--keyless: want --signing-config and --trusted-root")}
+		return s, diag.Usagef("--keyless: want --signing-config and --trusted-root")
 	}
 	return s, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/experiment"
@@ -56,7 +57,7 @@ func (p *program) doRun(ctx context.Context, w *workspace.Workspace, o labOption
 	got, err := experiment.Run(ctx, plan, opt)
 	switch {
 	case errors.Is(err, experiment.ErrExists):
-		return hinted{err, "--resume continues it"}
+		return diag.Hinted(err, "--resume continues it")
 	case errors.Is(err, experiment.ErrComplete):
 		p.say("the run is already complete")
 	case err != nil:
@@ -69,11 +70,11 @@ func (p *program) doRun(ctx context.Context, w *workspace.Workspace, o labOption
 func broken(err error) error {
 	switch {
 	case errors.Is(err, chain.ErrBroken), errors.Is(err, chain.ErrNone):
-		return coded{err, exitRefused}
+		return diag.Exiting(diag.ExitRefused, err)
 	case errors.Is(err, chain.ErrUnfinished):
-		return coded{hinted{err, "mm lab run PLAN.yaml --out DIR --resume repairs it"}, exitRefused}
+		return diag.Exiting(diag.ExitRefused, diag.Hinted(err, "mm lab run PLAN.yaml --out DIR --resume repairs it"))
 	case errors.Is(err, fsx.ErrLocked):
-		return hinted{err, "another process uses the folder"}
+		return diag.Hinted(err, "another process uses the folder")
 	}
 	return err
 }
@@ -85,7 +86,7 @@ func (p *program) publicKey(w *workspace.Workspace, file string) (*sign.PublicKe
 	}
 	data, err := fsx.ReadFile(file, trust.MaxKey)
 	if err != nil {
-		return nil, hinted{fmt.Errorf("no public key: %w", err), "set --key to the public key of the run"}
+		return nil, diag.Hinted(fmt.Errorf("no public key: %w", err), "set --key to the public key of the run")
 	}
 	return sign.LoadPublic(data)
 }
@@ -197,7 +198,7 @@ func (p *program) labHeartbeat(c *cli.Context) error {
 		err = p.line("%s: %s ago, row %d (%s), iteration %d, %s", s.Run, s.Age, s.Rows, s.Event, s.Iteration, s.Reading)
 	}
 	if err == nil && !s.Alive {
-		return coded{errNotAlive, exitMissed}
+		return diag.Exiting(diag.ExitMissed, errNotAlive)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/attempt"
 	"mm-abi.org/mm/lab/chain"
@@ -23,14 +24,16 @@ import (
 )
 
 // no returns the error of a negative answer.
-func no(format string, args ...any) error { return coded{fmt.Errorf(format, args...), exitMissed} }
+func no(format string, args ...any) error {
+	return diag.Exiting(diag.ExitMissed, fmt.Errorf(format, args...))
+}
 
 func (p *program) labFalsify(c *cli.Context) error {
 	if c.Bool("list") {
 		return p.printRules()
 	}
 	if c.NArg() == 0 {
-		return usageError{errors.New("missing argument EVIDENCE.json")}
+		return diag.Usagef("missing argument EVIDENCE.json")
 	}
 	e, err := judge.ReadEvidence(c.Args().First())
 	if err != nil {
@@ -38,7 +41,7 @@ func (p *program) labFalsify(c *cli.Context) error {
 	}
 	r, err := judge.Falsify(e, judge.Selection{Gate: c.String("gate"), Only: c.StringSlice("only")})
 	if err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	if dir := c.String("record"); dir != "" {
 		if err := p.recordFindings(c.Context, dir, c.String("sign"), r); err != nil {
@@ -206,7 +209,7 @@ type truthOptions struct {
 func (p *program) truthTable(ctx context.Context, o truthOptions) (judge.Table, error) {
 	if o.matrix == "" {
 		if o.fill {
-			return judge.Table{}, usageError{errors.New("--fill requires --matrix")}
+			return judge.Table{}, diag.Usagef("--fill requires --matrix")
 		}
 		records, err := records.ReadExisting[judge.Record](o.records)
 		if err != nil {

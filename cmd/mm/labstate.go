@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/records"
@@ -78,7 +79,7 @@ func (p *program) labPromote(c *cli.Context) error {
 	}
 	got, err := r.Promote(c.Context, c.Args().First(), c.Args().Get(1))
 	if err != nil {
-		return coded{err, exitRefused}
+		return diag.Exiting(diag.ExitRefused, err)
 	}
 	return p.printLine(got, "%s is confirmed for %s by %s", c.Args().First(), got.SoC, got.Evidence)
 }
@@ -123,14 +124,14 @@ func policyOptions(c *cli.Context) (experiment.Policy, error) {
 	p := experiment.Policy{Kind: c.String("policy"), Prefer: c.StringSlice("prefer"), Epsilon: c.Float64("epsilon"), C: c.Float64("c"), Seed: c.Uint64("seed")}
 	for _, f := range []struct{ flag, kind string }{{"prefer", experiment.Static}, {"epsilon", experiment.Greedy}, {"seed", experiment.Greedy}, {"c", experiment.UCB}} {
 		if c.IsSet(f.flag) && p.Kind != f.kind {
-			return p, usageError{fmt.Errorf("--%s is for the policy %s, got %s", f.flag, f.kind, p.Kind)}
+			return p, diag.Usagef("--%s is for the policy %s, got %s", f.flag, f.kind, p.Kind)
 		}
 	}
 	switch {
 	case c.IsSet("epsilon") && !(p.Epsilon > 0 && p.Epsilon <= 1):
-		return p, usageError{fmt.Errorf("--epsilon %v: must be above 0 and at most 1", p.Epsilon)}
+		return p, diag.Usagef("--epsilon %v: must be above 0 and at most 1", p.Epsilon)
 	case c.IsSet("c") && !(p.C > 0 && p.C < math.MaxFloat64):
-		return p, usageError{fmt.Errorf("--c %v: must be positive", p.C)}
+		return p, diag.Usagef("--c %v: must be positive", p.C)
 	}
 	return p, nil
 }
@@ -141,11 +142,11 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 	ids, dir, what, chip := c.StringSlice("backend"), c.String("registry"), c.String("capability"), c.String("soc")
 	switch {
 	case dir == "" && (what != "" || chip != ""):
-		return nil, usageError{fmt.Errorf("--capability and --soc require --registry")}
+		return nil, diag.Usagef("--capability and --soc require --registry")
 	case dir == "":
 		return ids, nil
 	case what == "":
-		return nil, usageError{fmt.Errorf("--registry requires --capability")}
+		return nil, diag.Usagef("--registry requires --capability")
 	}
 	r, err := p.backends(dir)
 	if err != nil {
@@ -153,7 +154,7 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 	}
 	may, err := r.Eligible(ids, records.Capability(what), chip)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, diag.Usage(err)
 	}
 	for _, id := range ids {
 		if !slices.Contains(may, id) {
@@ -169,7 +170,7 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 func (p *program) labObserve(c *cli.Context) error {
 	row := experiment.HistoryRow{Observed: &experiment.Observation{Op: c.String("op"), Backend: c.String("backend"), LatencyMS: c.Float64("ms"), Failed: c.Bool("failed")}}
 	if err := new(experiment.Scheduler).Add(row); err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	return records.Append(c.Context, c.Args().First(), row)
 }

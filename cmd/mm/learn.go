@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/core/infer/score"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/train"
@@ -132,7 +132,7 @@ const mostText = 256 << 20
 
 func (p *program) evalGGUF(ctx context.Context, file, data string, opt score.FileOptions) error {
 	if data == "" {
-		return usageError{errors.New("a GGUF file requires a text: set --data FILE")}
+		return diag.Usagef("a GGUF file requires a text: set --data FILE")
 	}
 	text, err := fsx.ReadFile(data, mostText)
 	if err != nil {

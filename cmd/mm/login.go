@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/remote"
 )
 
@@ -27,7 +28,7 @@ func (p *program) login(c *cli.Context) error {
 	defer client.Close()
 	err = client.Login(c.Context, opt)
 	if errors.Is(err, remote.ErrPlaintext) {
-		return hinted{err, "set up a Docker credential helper, or use --plaintext"}
+		return diag.Hinted(err, "set up a Docker credential helper, or use --plaintext")
 	}
 	if err != nil {
 		return err
@@ -55,13 +56,13 @@ func (p *program) secret(user string, stdin bool) (string, error) {
 		if line = strings.TrimRight(line, "\r\n"); len(line) > maxPassword {
 			return "", fmt.Errorf("password too long: the limit is %d bytes", maxPassword)
 		} else if line == "" {
-			return "", usageError{errors.New("missing password on standard input")}
+			return "", diag.Usagef("missing password on standard input")
 		}
 		return line, nil
 	}
 	f, ok := p.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return "", usageError{hinted{errors.New("a password is required, and standard input is not a terminal"), "use --password-stdin"}}
+		return "", diag.Usage(diag.Hinted(errors.New("a password is required, and standard input is not a terminal"), "use --password-stdin"))
 	}
 	what := "identity token"
 	if user != "" {

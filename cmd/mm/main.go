@@ -32,6 +32,7 @@ import (
 	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/core/cpu"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn"
@@ -82,15 +83,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = cmp.Or(err, p.skillCloser.Close())
 	}
 	return p.exit(err)
-}
-
-// wrongLevel returns the usage error of an MM_CPU that this machine does not
-// support.
-func wrongLevel(err error) error {
-	if err == nil {
-		return nil
-	}
-	return usageError{err}
 }
 
 // localEngines lists the engines in the order of preference.
@@ -183,7 +175,7 @@ func (p *program) app(args ...string) *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {},
 		EnableBashCompletion:      true,
 		Flags:                     []cli.Flag{cli.HelpFlag}, // the library's own goes with its help command
-		Before:                    func(*cli.Context) error { return wrongLevel(cpu.Check()) },
+		Before:                    func(*cli.Context) error { return diag.Usage(cpu.Check()) },
 		Commands:                  p.commands(),
 	}
 	manual().Prepare(app, args)

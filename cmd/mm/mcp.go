@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/mcp"
@@ -20,7 +21,7 @@ import (
 
 func (p *program) mcp(c *cli.Context) error {
 	if len(c.StringSlice("origin")) > 0 && c.String("http") == "" {
-		return usageError{errors.New("--origin requires --http")}
+		return diag.Usagef("--origin requires --http")
 	}
 	opt, err := p.agentOptions(c)
 	if err != nil {
@@ -68,7 +69,7 @@ func (p *program) serveAgents(ctx context.Context, opt mcp.Options, addr string,
 	}
 	handler, err := s.Handler(l.Addr().String(), who)
 	if err != nil {
-		return errors.Join(usageError{hinted{err, "set MM_MCP_TOKEN, or serve at 127.0.0.1"}}, l.Close())
+		return errors.Join(diag.Usage(diag.Hinted(err, "set MM_MCP_TOKEN, or serve at 127.0.0.1")), l.Close())
 	}
 	if _, err := fmt.Fprintf(p.stdout, "http://%s\n", l.Addr()); err != nil {
 		return errors.Join(err, l.Close())

@@ -27,7 +27,7 @@ func (p *program) moduleAddAction(c *cli.Context) error {
 func (p *program) initAction(c *cli.Context) error {
 	done, err := workspace.NewProject(cmp.Or(c.Args().First(), "."), c.String("name"))
 	if errors.Is(err, workspace.ErrName) {
-		return usageError{hinted{err, "set it with --name"}}
+		return diag.Usage(diag.Hinted(err, "set it with --name"))
 	}
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (p *program) moduleNew(c *cli.Context) error {
 		if wrong.Option != "" {
 			err = fmt.Errorf("--%w", err)
 		}
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	return p.newModule(dir)
 }

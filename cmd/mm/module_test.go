@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"mm-abi.org/mm/internal/diag"
 )
 
 // What the command line cannot mean ends with the code of usage errors and
@@ -16,7 +18,7 @@ func TestModuleNewUsage(t *testing.T) {
 		{"decoder", "m", "--d-model", "-1"}, {"core", "m", "--d-model", "3"}, {"draft-core", "m", "--d-model", "-1"},
 		{"kernel", "m"}, {"core", "../m"}, {"core", "m", "--version", "1"}, {"core"},
 	} {
-		if _, stderr, code := mm(t, append([]string{"module", "new", "--dir", dir}, args...)...); code != exitUsage {
+		if _, stderr, code := mm(t, append([]string{"module", "new", "--dir", dir}, args...)...); code != diag.ExitUsage {
 			t.Errorf("%v: exit %d: %s", args, code, stderr)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/runtimetest"
@@ -41,7 +42,7 @@ func TestRunWithAKilledEngine(t *testing.T) {
 	if code, errs := mm("8", &want); code != exitOK || want.Len() == 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	if code, errs := mm("100000", &killer{t: t, at: 5}); code != exitFailure || !strings.Contains(errs, "the engine's process ended: signal: killed") {
+	if code, errs := mm("100000", &killer{t: t, at: 5}); code != diag.ExitFailure || !strings.Contains(errs, "the engine's process ended: signal: killed") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if code, errs := mm("8", &got); code != exitOK || got.String() != want.String() {

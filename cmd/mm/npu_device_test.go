@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/device/protocol"
@@ -93,7 +94,7 @@ func npuDevice(t *testing.T, repo, dist, libs string) {
 
 	must(t, append([]string{"device", "plan"}, job...)...)
 	p.CutAt(40 << 20)
-	if stdout, stderr, code := mm(t, "device", "push", "lib/libQnnHtp.so"); code != exitUnavailable {
+	if stdout, stderr, code := mm(t, "device", "push", "lib/libQnnHtp.so"); code != diag.ExitUnavailable {
 		t.Fatalf("a push that is cut: exit %d: %s%s", code, stdout, stderr)
 	}
 	again()
@@ -150,7 +151,7 @@ func npuRun(t *testing.T, args ...string) shownRun {
 	t.Helper()
 	stdout, stderr, code := mm(t, args...)
 	var got shownRun
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitMissed {
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != diag.ExitMissed {
 		t.Fatalf("mm %v: exit %d: %s%s%v", args, code, stdout, stderr, err)
 	}
 	for _, d := range got.Diagnostics {
@@ -191,14 +192,14 @@ func npuForged(t *testing.T, r evidence.Record) {
 	}
 	r.Simulated = false
 	write(r) // the digest and the signature of what it was
-	if _, stderr, code := mm(t, "device", "evidence", "forged.json"); code != exitRefused || !strings.Contains(stderr, "MM1253") {
+	if _, stderr, code := mm(t, "device", "evidence", "forged.json"); code != diag.ExitRefused || !strings.Contains(stderr, "MM1253") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	if err := r.Seal(); err != nil {
 		t.Fatal(err)
 	}
 	write(r)
-	if _, stderr, code := mm(t, "device", "verify", "forged.json"); code != exitRefused || !strings.Contains(stderr, "MM1256") {
+	if _, stderr, code := mm(t, "device", "verify", "forged.json"); code != diag.ExitRefused || !strings.Contains(stderr, "MM1256") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	for _, c := range []struct {
@@ -221,7 +222,7 @@ func npuForged(t *testing.T, r evidence.Record) {
 		must(t, "device", "verify", "forged.json")
 		stdout, _, code := mm(t, "device", "evidence", "forged.json", "--json")
 		var got shownRun
-		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitMissed || got.Promotes {
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != diag.ExitMissed || got.Promotes {
 			t.Errorf("%s: exit %d, %v", c.claim, code, err)
 		}
 		var fails []string
@@ -233,7 +234,7 @@ func npuForged(t *testing.T, r evidence.Record) {
 		if !slices.Equal(fails, c.fails) {
 			t.Errorf("%s: refused by %q, want %q", c.claim, fails, c.fails)
 		}
-		if _, stderr, code := mm(t, "lab", "backend", "promote", "litert_qnn", "forged.json", "--dir", "registry"); code != exitRefused || !strings.Contains(stderr, "does not show") {
+		if _, stderr, code := mm(t, "lab", "backend", "promote", "litert_qnn", "forged.json", "--dir", "registry"); code != diag.ExitRefused || !strings.Contains(stderr, "does not show") {
 			t.Errorf("%s: exit %d: %s", c.claim, code, stderr)
 		}
 		t.Logf("%s: refused by %s", c.claim, strings.Join(fails, ", "))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes/part"
@@ -187,7 +188,7 @@ func TestRunVersions(t *testing.T) {
 			t.Errorf("%s computes with %s", backend, with)
 		}
 	}
-	if _, stderr, code := mm(t, "run", filepath.Join(samples, "fc_add_relu.sm8750.q2.51.bin"), "--input", "x.npy", "--backend", "qnn@2.47"); code != exitInvalid || !strings.Contains(stderr, "MM1113") {
+	if _, stderr, code := mm(t, "run", filepath.Join(samples, "fc_add_relu.sm8750.q2.51.bin"), "--input", "x.npy", "--backend", "qnn@2.47"); code != diag.ExitInvalid || !strings.Contains(stderr, "MM1113") {
 		t.Errorf("a context of 2.51 by the libraries of 2.47: exit %d: %s", code, stderr)
 	}
 }

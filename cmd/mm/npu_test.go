@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
@@ -94,7 +95,7 @@ func npuRegistry(t *testing.T, repo, dist, key, libs string) {
 
 	npuHome(t, libs)
 	t.Chdir(t.TempDir()) // where there is nothing of the repository
-	if _, stderr, code := mm(t, "pull", ref); code != exitRefused {
+	if _, stderr, code := mm(t, "pull", ref); code != diag.ExitRefused {
 		t.Fatalf("a home that trusts nobody: exit %d: %s", code, stderr)
 	}
 	must(t, "trust", "add", key, "--name", "maker")

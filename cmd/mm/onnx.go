@@ -20,11 +20,11 @@ import (
 func (p *program) onnxCheck(c *cli.Context) error {
 	engine := c.String("engine")
 	if !slices.Contains([]string{"", "core", "onnxruntime"}, engine) {
-		return usageError{fmt.Errorf("--engine %s: want core or onnxruntime", engine)}
+		return diag.Usagef("--engine %s: want core or onnxruntime", engine)
 	}
 	most, err := fsx.ParseSize(c.String("max-size"))
 	if err != nil {
-		return usageError{fmt.Errorf("--max-size: %w", err)}
+		return diag.Usagef("--max-size: %w", err)
 	}
 	path := c.Args().First()
 	list, err := modelfile.Check(c.Context, path, modelfile.Options{Core: engine == "core", NPU: c.Bool("npu"), Domains: c.StringSlice("domain"), MaxBytes: most})
@@ -72,9 +72,9 @@ func (p *program) rewrite(path, out string, force bool, change func(*onnx.Model)
 	r, err := modelfile.Rewrite(path, out, force, change)
 	switch {
 	case errors.Is(err, modelfile.ErrSameFile):
-		return hinted{err, "write another file, or replace it with --force"}
+		return diag.Hinted(err, "write another file, or replace it with --force")
 	case errors.Is(err, modelfile.ErrExists):
-		return hinted{err, "--force replaces it"}
+		return diag.Hinted(err, "--force replaces it")
 	case err != nil:
 		return err
 	}
@@ -103,9 +103,9 @@ func (p *program) onnxCut(c *cli.Context) error {
 	rows := c.String("rows")
 	switch {
 	case len(to) == 0:
-		return usageError{errors.New("missing flag --to")}
+		return diag.Usagef("missing flag --to")
 	case rows != "" && len(to) > 1:
-		return usageError{errors.New("--rows requires a single --to")}
+		return diag.Usagef("--rows requires a single --to")
 	}
 	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *modelfile.QuantReport, error) {
 		cut, err := m.Between(from, to)
@@ -114,7 +114,7 @@ func (p *program) onnxCut(c *cli.Context) error {
 		}
 		out := cut.Graph.Outputs[0]
 		if cut, err = cut.Rows(rows); err != nil && !out.Type.Ranked {
-			err = hinted{err, fmt.Sprintf("declare it: --to '%s=float32[1,CHANNELS,HEIGHT,WIDTH]'", out.Name)}
+			err = diag.Hinted(err, fmt.Sprintf("declare it: --to '%s=float32[1,CHANNELS,HEIGHT,WIDTH]'", out.Name))
 		}
 		return cut, nil, err
 	})
@@ -134,20 +134,20 @@ func (p *program) onnxQuant(c *cli.Context) error {
 	if c.Bool("golden") || len(c.StringSlice("input")) > 0 {
 		g.Samples = c.Int("samples")
 		if g.Samples < 1 || g.MaxDrift < 0 {
-			return usageError{errors.New("--samples must be at least 1, --max-drift at least 0")}
+			return diag.Usagef("--samples must be at least 1, --max-drift at least 0")
 		}
 	}
 	for _, s := range c.StringSlice("input") {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || g.Inputs[name] != "" {
-			return usageError{fmt.Errorf("--input %s: want NAME=FILE.npy, each name once", s)}
+			return diag.Usagef("--input %s: want NAME=FILE.npy, each name once", s)
 		}
 		g.Inputs[name] = file
 	}
 	for _, s := range c.StringSlice("shape") {
 		name, dims, err := onnx.ParseShape(s)
 		if err != nil {
-			return usageError{fmt.Errorf("--shape %s: %w", s, err)}
+			return diag.Usagef("--shape %s: %w", s, err)
 		}
 		g.Shapes[name] = dims
 	}
@@ -167,7 +167,7 @@ func valuesOf(flag string, args []string) (out []onnx.Value, err error) {
 	for _, s := range args {
 		v, err := onnx.ParseValue(s)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--%s %s: %w", flag, s, err)}
+			return nil, diag.Usagef("--%s %s: %w", flag, s, err)
 		}
 		out = append(out, v)
 	}

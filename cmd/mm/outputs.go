@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -59,10 +58,10 @@ func outputOptions(c *cli.Context) (outputs, error) {
 			continue
 		}
 		if !strings.EqualFold(filepath.Ext(path), f.ext) {
-			return o, usageError{fmt.Errorf("--%s %s: unsupported extension, want %s", f.flag, path, f.ext)}
+			return o, diag.Usagef("--%s %s: unsupported extension, want %s", f.flag, path, f.ext)
 		}
 		if other := flags[filepath.Clean(path)]; other != "" {
-			return o, usageError{fmt.Errorf("--%s and --%s name the same file", other, f.flag)}
+			return o, diag.Usagef("--%s and --%s name the same file", other, f.flag)
 		}
 		flags[filepath.Clean(path)] = f.flag
 		if err := fsx.Writable(filepath.Dir(path)); err != nil {
@@ -76,7 +75,7 @@ func outputOptions(c *cli.Context) (outputs, error) {
 		}
 	}
 	if o.text && len(o.files) == 0 {
-		return o, usageError{errors.New("--out-text requires --out-image or --out-audio: without them, every answer is text")}
+		return o, diag.Usagef("--out-text requires --out-image or --out-audio: without them, every answer is text")
 	}
 	return o, nil
 }
@@ -90,12 +89,12 @@ func (o outputs) check(req *runner.Request) error {
 	for _, flag := range slices.Sorted(maps.Keys(written)) {
 		for _, in := range req.Inputs {
 			if fsx.Overwrites(written[flag], in.Path) {
-				return usageError{fmt.Errorf("--%s %s would overwrite an input", flag, written[flag])}
+				return diag.Usagef("--%s %s would overwrite an input", flag, written[flag])
 			}
 		}
 		for _, a := range req.Assets {
 			if fsx.Overwrites(written[flag], a.Path) {
-				return usageError{fmt.Errorf("--%s %s would overwrite the asset %s", flag, written[flag], a.Name)}
+				return diag.Usagef("--%s %s would overwrite the asset %s", flag, written[flag], a.Name)
 			}
 		}
 	}
@@ -111,7 +110,7 @@ func (o outputs) apply(req *runner.Request, fromFile bool) error {
 	if fromFile {
 		for _, m := range []abi.Modality{abi.Image, abi.Audio} {
 			if slices.Contains(req.Outputs, string(m)) != (o.files[m] != "") {
-				return usageError{fmt.Errorf("--out-%s is required if, and only if, the outputs of the request contain %s", m, m)}
+				return diag.Usagef("--out-%s is required if, and only if, the outputs of the request contain %s", m, m)
 			}
 		}
 		return nil

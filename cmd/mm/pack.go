@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/pack"
 	"mm-abi.org/mm/assemble/quantize"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // modulePack converts a checkpoint to a module folder.
@@ -30,11 +29,11 @@ func (p *program) modulePack(c *cli.Context) error {
 	}
 	var err error
 	if opt.Recipe, err = quantize.Recipe(opt.Quant); err != nil {
-		return usageError{fmt.Errorf("--quant: %w", err)}
+		return diag.Usagef("--quant: %w", err)
 	}
 	if draft := c.String("draft"); draft != "" {
 		if opt.Draft, err = abi.ParseModuleRef(draft); err != nil {
-			return usageError{fmt.Errorf("--draft: %w", err)}
+			return diag.Usagef("--draft: %w", err)
 		}
 	}
 	if err := checkIdentity(opt.Name, opt.Version); err != nil {
@@ -57,7 +56,7 @@ type partFlags struct {
 // packPart converts a part of a checkpoint to a module folder.
 func (p *program) packPart(ctx context.Context, checkpoint string, f partFlags) error {
 	if !f.named {
-		return usageError{errors.New("--part requires --name")}
+		return diag.Usagef("--part requires --name")
 	}
 	if err := checkIdentity(f.Name, f.Version); err != nil {
 		return err
@@ -65,7 +64,7 @@ func (p *program) packPart(ctx context.Context, checkpoint string, f partFlags) 
 	if f.base != "" {
 		var err error
 		if f.Base, err = abi.ParseModuleRef(f.base); err != nil {
-			return usageError{fmt.Errorf("--base: %w", err)}
+			return diag.Usagef("--base: %w", err)
 		}
 	}
 	dir, err := pack.Part(ctx, checkpoint, f.PartOptions)

@@ -8,6 +8,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/cmd/console"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace"
 )
@@ -56,7 +57,7 @@ func (p *program) transfer(open workspace.Options, verb string, do func(*workspa
 // invalidReference turns the error of an invalid argument into a usage error.
 func invalidReference(err error) error {
 	if errors.Is(err, errdef.ErrInvalidReference) || errors.Is(err, workspace.ErrSystem) {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	return err
 }

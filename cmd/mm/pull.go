@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -23,7 +22,7 @@ func (p *program) pull(c *cli.Context) error {
 		Claim: claimOptions(c), As: c.String("as"), Target: c.String("target"), Only: c.StringSlice("only"), Out: c.String("out"),
 	}
 	if len(opt.Only) > 0 && opt.Out == "" {
-		return usageError{errors.New("--only requires --out DIR: a partial artifact is not added to the store")}
+		return diag.Usagef("--only requires --out DIR: a partial artifact is not added to the store")
 	}
 	return p.transfer(remoteOptions(c, "."), "pulling", func(w *workspace.Workspace) (moved, error) {
 		got, err := w.Pull(c.Context, ref, opt)

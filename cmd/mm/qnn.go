@@ -36,7 +36,7 @@ func (p *program) qnnInspect(c *cli.Context) error {
 func (p *program) qnnExtract(c *cli.Context) error {
 	x, err := qnnfile.Extract(c.Context, c.Args().First(), c.String("out"), c.Bool("force"))
 	if errors.Is(err, qnnfile.ErrExists) {
-		return hinted{err, "--force replaces it"}
+		return diag.Hinted(err, "--force replaces it")
 	}
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (p *program) qnnExtract(c *cli.Context) error {
 func (p *program) qnnWrap(c *cli.Context) error {
 	w, err := qnnfile.Wrap(c.Args().First(), qnnfile.WrapOptions{Out: c.String("out"), Graph: c.String("graph"), Embed: c.Bool("embed"), Force: c.Bool("force")})
 	if errors.Is(err, qnnfile.ErrExists) {
-		return hinted{err, "--force replaces it"}
+		return diag.Hinted(err, "--force replaces it")
 	}
 	if err != nil {
 		return err
@@ -79,13 +79,13 @@ func (p *program) qnnCheck(c *cli.Context) error {
 	}
 	t, err := htp.ParseTarget(c.String("target"), chips)
 	if err != nil {
-		return usageError{fmt.Errorf("--target: %w", err)}
+		return diag.Usagef("--target: %w", err)
 	}
 	if t.Chip == nil && t.Arch == 0 {
-		return usageError{hinted{fmt.Errorf("--target: %w, or an architecture such as v79", chips.Unknown(t.Name)), "--socs FILE adds chips"}}
+		return diag.Usage(diag.Hinted(fmt.Errorf("--target: %w, or an architecture such as v79", chips.Unknown(t.Name)), "--socs FILE adds chips"))
 	}
 	if t.Memory, err = fsx.ParseSize(c.String("memory")); err != nil {
-		return usageError{fmt.Errorf("--memory: %w", err)}
+		return diag.Usagef("--memory: %w", err)
 	}
 	t.SameArch = c.Bool("same-arch")
 	if dir := c.String("libs"); dir != "" {
@@ -101,7 +101,7 @@ func (p *program) qnnCheck(c *cli.Context) error {
 	}
 	for _, a := range opt.Accept {
 		if !slices.Contains(htp.Axes(), a) {
-			return usageError{fmt.Errorf("--accept %s: want one of %s", a, strings.Join(htp.Axes(), ", "))}
+			return diag.Usagef("--accept %s: want one of %s", a, strings.Join(htp.Axes(), ", "))
 		}
 	}
 	r, err := qnnfile.Check(c.Args().First(), opt)

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble/compile"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
@@ -30,17 +31,17 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	}
 	chip, ok := chips.Named(c.String("target"))
 	if !ok {
-		return usageError{hinted{fmt.Errorf("--target: %w", chips.Unknown(c.String("target"))), "--socs FILE adds chips"}}
+		return diag.Usage(diag.Hinted(fmt.Errorf("--target: %w", chips.Unknown(c.String("target"))), "--socs FILE adds chips"))
 	}
 	opt.Chip = chip
 	if err := checkTimeout(c.Duration("timeout")); err != nil {
 		return err
 	}
 	if filepath.Ext(opt.Out) != ".bin" {
-		return usageError{fmt.Errorf("--out %s: want NAME.bin", opt.Out)}
+		return diag.Usagef("--out %s: want NAME.bin", opt.Out)
 	}
 	if err := opt.Precision.Check(); err != nil {
-		return usageError{fmt.Errorf("--precision: %w", err)}
+		return diag.Usagef("--precision: %w", err)
 	}
 	if opt.MinCosine, err = cosineOptions(c, opt); err != nil {
 		return err
@@ -71,7 +72,7 @@ func cosineOptions(c *cli.Context, opt compile.Options) (float64, error) {
 	least := c.Float64("min-cosine")
 	switch {
 	case c.IsSet("min-cosine") && !(least >= 0 && least <= 1):
-		return 0, usageError{fmt.Errorf("--min-cosine %v: must be from 0 to 1", least)}
+		return 0, diag.Usagef("--min-cosine %v: must be from 0 to 1", least)
 	case c.IsSet("min-cosine"):
 		return least, nil
 	case filepath.Ext(opt.Model) == ".gguf":
@@ -89,16 +90,16 @@ func languageOptions(c *cli.Context, opt compile.Options) (compile.LanguageOptio
 		return out, err
 	}
 	if opt.Precision != compile.FP16 {
-		return out, usageError{fmt.Errorf("--precision %s: language models require fp16", opt.Precision)}
+		return out, diag.Usagef("--precision %s: language models require fp16", opt.Precision)
 	}
 	if text := c.String("layers"); text != "" {
 		var err error
 		if out.Layers, err = window.ParseSpan(text); err != nil {
-			return out, usageError{fmt.Errorf("--layers %s: %w", text, err)}
+			return out, diag.Usagef("--layers %s: %w", text, err)
 		}
 	}
 	if out.Window < 0 || out.Positions < 0 {
-		return out, usageError{fmt.Errorf("--window %d, --positions %d: must not be negative", out.Window, out.Positions)}
+		return out, diag.Usagef("--window %d, --positions %d: must not be negative", out.Window, out.Positions)
 	}
 	return out, nil
 }
@@ -106,7 +107,7 @@ func languageOptions(c *cli.Context, opt compile.Options) (compile.LanguageOptio
 // printCompiled prints the result of a compilation.
 func (p *program) printCompiled(result compile.Result, err error, began time.Time) error {
 	if errors.Is(err, compile.ErrExists) {
-		return hinted{err, "--force replaces it"}
+		return diag.Hinted(err, "--force replaces it")
 	}
 	if err != nil {
 		return err
@@ -123,18 +124,18 @@ func (p *program) printCompiled(result compile.Result, err error, began time.Tim
 func calibration(opt compile.Options, paths, dims []string) ([]map[string]engine.Tensor, error) {
 	if len(paths) > 0 {
 		if len(dims) > 0 {
-			return nil, usageError{errors.New("--shape and --calibrate exclude each other: calibration inputs have shapes")}
+			return nil, diag.Usagef("--shape and --calibrate exclude each other: calibration inputs have shapes")
 		}
 		return compile.Samples(opt.Model, paths)
 	}
 	if opt.Precision != compile.FP16 {
-		return nil, usageError{fmt.Errorf("--precision %s requires --calibrate: the ranges are measured on its inputs", opt.Precision)}
+		return nil, diag.Usagef("--precision %s requires --calibrate: the ranges are measured on its inputs", opt.Precision)
 	}
 	shapes := map[string][]int{}
 	for _, text := range dims {
 		name, shape, err := onnx.ParseShape(text)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--shape %s: %w", text, err)}
+			return nil, diag.Usagef("--shape %s: %w", text, err)
 		}
 		shapes[name] = shape
 	}
@@ -155,7 +156,7 @@ func noise(path string, shapes map[string][]int) (sets []map[string]engine.Tenso
 func madeUp(m *onnx.Model, shapes map[string][]int) (map[string]engine.Tensor, error) {
 	in, err := drift.Noise(m, shapes, 0)
 	if err != nil {
-		return nil, hinted{err, "set the shape with --shape NAME=1x3x224x224, or inputs with --calibrate"}
+		return nil, diag.Hinted(err, "set the shape with --shape NAME=1x3x224x224, or inputs with --calibrate")
 	}
 	return in, nil
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble/quantize"
+	"mm-abi.org/mm/internal/diag"
 )
 
 func (p *program) quantize(c *cli.Context) error {
 	recipe, err := quantize.Recipe(c.String("to"))
 	if err != nil {
-		return usageError{fmt.Errorf("--to: %w", err)}
+		return diag.Usagef("--to: %w", err)
 	}
 	opt := quantize.Options{
 		Recipe: recipe, Method: quantize.Method(c.String("method")), Imatrix: c.String("imatrix"), Calibration: c.String("calibration"),
@@ -20,18 +21,18 @@ func (p *program) quantize(c *cli.Context) error {
 	}
 	if text := c.String("split"); c.IsSet("split") {
 		if opt.Split, err = quantize.ParseSplit(text); err != nil {
-			return usageError{fmt.Errorf("--split: %w", err)}
+			return diag.Usagef("--split: %w", err)
 		}
 	}
 	if err := opt.Check(); err != nil {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	notes, written, err := quantize.Rewrite(c.Context, c.Args().Get(0), c.Args().Get(1), opt, c.Bool("force"))
 	switch {
 	case errors.Is(err, quantize.ErrSameFile):
-		return hinted{err, "write another file: quantization is lossy"}
+		return diag.Hinted(err, "write another file: quantization is lossy")
 	case errors.Is(err, quantize.ErrExists):
-		return hinted{err, "--force replaces it"}
+		return diag.Hinted(err, "--force replaces it")
 	case err != nil:
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/registrytest"
 )
 
@@ -115,7 +116,7 @@ func TestQuirks(t *testing.T) {
 					}
 				}
 				if want, refused := quirkRefusals[p.Name+" "+s.name]; refused {
-					if want != "" && (code != exitFailure || !strings.Contains(stderr, fill(want))) {
+					if want != "" && (code != diag.ExitFailure || !strings.Contains(stderr, fill(want))) {
 						t.Errorf("%s: exit %d, %q, want %q", s.name, code, stderr, want)
 					}
 				} else if code != exitOK || !strings.Contains(stdout+stderr, fill(s.want)) {

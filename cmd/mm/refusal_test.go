@@ -28,7 +28,7 @@ func TestEveryRefusalHasItsCode(t *testing.T) {
 	} {
 		var errs strings.Builder
 		p := &program{stdout: &bytes.Buffer{}, stderr: &errs}
-		if code := p.exit(&sign.Refusal{Reason: reason, Repository: "a/b"}); code != exitRefused {
+		if code := p.exit(&sign.Refusal{Reason: reason, Repository: "a/b"}); code != diag.ExitRefused {
 			t.Errorf("%s ends with %d", reason, code)
 		}
 		code := workspace.RefusalCode(reason)
@@ -69,8 +69,8 @@ func TestRefusesWhatIsNoRelease(t *testing.T) {
 	expect := func(code diag.Code) {
 		t.Helper()
 		_, errs, exit := mm(t, "run", "m-lite:0.1.0", "--max-tokens", "1")
-		if exit != exitRefused || !strings.Contains(errs, string(code)) {
-			t.Errorf("exit %d, want %d with %s: %s", exit, exitRefused, code, errs)
+		if exit != diag.ExitRefused || !strings.Contains(errs, string(code)) {
+			t.Errorf("exit %d, want %d with %s: %s", exit, diag.ExitRefused, code, errs)
 		}
 	}
 	other, err := store.Resolve(ctx, "m-lite:kept")

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/workspace"
@@ -38,14 +38,14 @@ const maxHtpasswd = 16 << 20
 func (s *serving) check() error {
 	var err error
 	if s.MaxBlob, err = fsx.ParseSize(s.maxBlob); err != nil {
-		return usageError{fmt.Errorf("--max-blob: %w", err)}
+		return diag.Usagef("--max-blob: %w", err)
 	}
 	if s.MaxStore, err = fsx.ParseSize(s.maxStore); err != nil {
-		return usageError{fmt.Errorf("--max-store: %w", err)}
+		return diag.Usagef("--max-store: %w", err)
 	}
 	if s.User != "" {
 		if s.Password = os.Getenv("MM_REGISTRY_PASSWORD"); s.Password == "" {
-			return usageError{errors.New("--user requires a password in MM_REGISTRY_PASSWORD")}
+			return diag.Usagef("--user requires a password in MM_REGISTRY_PASSWORD")
 		}
 	}
 	if s.htpasswd != "" {
@@ -56,7 +56,7 @@ func (s *serving) check() error {
 		s.Htpasswd = data
 	}
 	if (s.Cert == "") != (s.Key == "") {
-		return usageError{errors.New("--tls-cert and --tls-key require each other")}
+		return diag.Usagef("--tls-cert and --tls-key require each other")
 	}
 	return nil
 }

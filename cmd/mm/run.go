@@ -97,7 +97,7 @@ func (p *program) run(c *cli.Context) error {
 		}
 		if file := c.String("json-schema"); file != "" && err == nil {
 			if len(req.ToolsAllowed) > 0 {
-				return usageError{errors.New("--json-schema excludes tool calls: omit it, or the tools")}
+				return diag.Usagef("--json-schema excludes tool calls: omit it, or the tools")
 			}
 			req.Preferences.Grammar, err = readSchema(file)
 		}
@@ -149,9 +149,9 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	defer r.Close()
 	switch {
 	case u.keep != "" && u.smoke:
-		return usageError{errors.New("--keep and --smoke exclude each other")}
+		return diag.Usagef("--keep and --smoke exclude each other")
 	case u.keep != "" && (r.Engine() == nil || runner.HasLoop(r.Build())):
-		return usageError{fmt.Errorf("--keep: %s has no conversations, only a core answers turns", u.arg)}
+		return diag.Usagef("--keep: %s has no conversations, only a core answers turns", u.arg)
 	case u.smoke:
 		return p.smoke(ctx, w, r, u.arg)
 	}
@@ -165,7 +165,7 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 		return say(r)
 	}
 	if u.voiced {
-		return usageError{fmt.Errorf("--voice, --speed, --language and --phonemes are for a voice without a core; %s answers by its core", u.arg)}
+		return diag.Usagef("--voice, --speed, --language and --phonemes are for a voice without a core; %s answers by its core", u.arg)
 	}
 	emit := func(text string) error {
 		if p.json {
@@ -268,21 +268,21 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 		}
 	}
 	if opt.Special && !opt.Raw {
-		return opt, usageError{errors.New("--special requires --raw: a chat template writes the special tokens itself")}
+		return opt, diag.Usagef("--special requires --raw: a chat template writes the special tokens itself")
 	}
 	if opt.Now, err = clock(c.String("date"), c.Bool("smoke")); err != nil {
 		return opt, err
 	}
 	p.now = opt.Now
 	if opt.Limits.Threads < 0 {
-		return opt, usageError{fmt.Errorf("--threads %d: must not be negative", opt.Limits.Threads)}
+		return opt, diag.Usagef("--threads %d: must not be negative", opt.Limits.Threads)
 	}
 	return opt, checkTimeout(opt.Limits.Time)
 }
 
 func checkTimeout(d time.Duration) error {
 	if d < 0 {
-		return usageError{fmt.Errorf("--timeout %v: must not be negative", d)}
+		return diag.Usagef("--timeout %v: must not be negative", d)
 	}
 	return nil
 }
@@ -298,9 +298,9 @@ func backendOptions(values []string) (engine string, parts map[string]string, er
 		}
 		switch {
 		case name == "" || named && part == "", strings.HasSuffix(name, "@"):
-			return "", nil, usageError{fmt.Errorf("--backend %q: want NAME, NAME@VERSION or PART=NAME", v)}
+			return "", nil, diag.Usagef("--backend %q: want NAME, NAME@VERSION or PART=NAME", v)
 		case parts[part] != "" && parts[part] != name:
-			return "", nil, usageError{fmt.Errorf("--backend: conflicting values %s and %s for one part", v, parts[part])}
+			return "", nil, diag.Usagef("--backend: conflicting values %s and %s for one part", v, parts[part])
 		}
 		parts[part] = name
 	}
@@ -319,7 +319,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 		MaxTokens: c.Int("max-tokens"), Stop: c.StringSlice("stop"),
 	}
 	if err := p.Check(); err != nil {
-		return p, usageError{err}
+		return p, diag.Usage(err)
 	}
 	return p, nil
 }
@@ -331,7 +331,7 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 			return runner.Request{}, err
 		}
 		if c.NArg() > 1 {
-			return runner.Request{}, usageError{errors.New("a prompt and --request exclude each other")}
+			return runner.Request{}, diag.Usagef("a prompt and --request exclude each other")
 		}
 		return p.readRequest(file)
 	}
@@ -356,7 +356,7 @@ func assetOptions(c *cli.Context) (out []runner.Asset, err error) {
 	for _, v := range c.StringSlice("asset") {
 		name, file, ok := strings.Cut(v, "=")
 		if !ok || name == "" || file == "" {
-			return nil, usageError{fmt.Errorf("--asset %q: want NAME=FILE", v)}
+			return nil, diag.Usagef("--asset %q: want NAME=FILE", v)
 		}
 		out = append(out, runner.Asset{Name: name, Path: file})
 	}
@@ -370,7 +370,7 @@ func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
 	inputs := p.inputs
 	if c.NArg() > 1 {
 		if c.IsSet("prompt") || c.IsSet("p") {
-			return nil, usageError{fmt.Errorf("%q and --prompt exclude each other", c.Args().Get(1))}
+			return nil, diag.Usagef("%q and --prompt exclude each other", c.Args().Get(1))
 		}
 		inputs = append(slices.Clone(inputs), talk.Part{Type: abi.Text, Text: c.Args().Get(1)})
 	}
@@ -378,7 +378,7 @@ func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
 	case text(inputs), len(inputs) > 0 && !p.piped():
 		return inputs, nil
 	case len(inputs) == 0 && p.terminal():
-		return nil, usageError{fmt.Errorf("missing prompt: add it after %s, or chat with mm chat %s", c.Args().First(), c.Args().First())}
+		return nil, diag.Usagef("missing prompt: add it after %s, or chat with mm chat %s", c.Args().First(), c.Args().First())
 	}
 	words, err := p.readPrompt()
 	if len(inputs) > 0 && strings.TrimSpace(words) == "" {
@@ -491,7 +491,7 @@ func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options
 		if near, ok := diag.Nearest(unknown.Name, unknown.Known); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return nil, usageError{hinted{fmt.Errorf("--backend: %w", err), hint}}
+		return nil, diag.Usage(diag.Hinted(fmt.Errorf("--backend: %w", err), hint))
 	}
 	if err != nil {
 		return nil, err
@@ -555,7 +555,7 @@ func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.R
 		return err
 	}
 	if n == 0 {
-		return hinted{errors.New("the build has no golden prompts"), "add golden: to the graph"}
+		return diag.Hinted(errors.New("the build has no golden prompts"), "add golden: to the graph")
 	}
 	var list diag.List
 	for _, m := range missed {

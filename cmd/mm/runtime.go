@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/workspace"
 )
@@ -24,7 +25,7 @@ func (p *program) installEngine(ctx context.Context, opt native.Options) error {
 	r, err := native.Install(ctx, opt)
 	if bound := (*native.LicenseError)(nil); errors.As(err, &bound) {
 		fmt.Fprintln(p.stderr, strings.TrimSpace(bound.Text))
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	if err != nil {
 		return err

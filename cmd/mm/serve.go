@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/httpx"
 	"mm-abi.org/mm/runtimes/runner"
@@ -97,7 +98,7 @@ func (p *program) serve(c *cli.Context) error {
 // unserved turns a request that a fleet cannot serve into a usage error.
 func unserved(err error) error {
 	if errors.Is(err, models.ErrNoReference) || errors.Is(err, models.ErrNoResults) {
-		return usageError{err}
+		return diag.Usage(err)
 	}
 	return err
 }
@@ -106,7 +107,7 @@ func unserved(err error) error {
 func (p *program) traces(opt *api.Options) (stop func(), err error) {
 	e, err := otlp.New(otlp.Options{Version: built().Version, Env: os.Getenv, Failed: func(err error) { p.say("traces: %v", err) }})
 	if err != nil {
-		return nil, usageError{err}
+		return nil, diag.Usage(err)
 	}
 	if e == nil {
 		return func() {}, nil
@@ -120,7 +121,7 @@ func (p *program) traces(opt *api.Options) (stop func(), err error) {
 func newServer(opt api.Options) (*api.Server, error) {
 	s, err := api.New(opt)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, diag.Usage(err)
 	}
 	openai.Mount(s)
 	anthropic.Mount(s)
@@ -169,22 +170,22 @@ func (p *program) serverOptions(c *cli.Context) (opt api.Options, board *dashboa
 	}
 	for _, name := range []string{"parallel", "queue", "max-tokens"} {
 		if c.IsSet(name) && c.Int(name) < 1 {
-			return opt, nil, usageError{fmt.Errorf("--%s %d: want at least 1", name, c.Int(name))}
+			return opt, nil, diag.Usagef("--%s %d: want at least 1", name, c.Int(name))
 		}
 	}
 	if opt.Time < 0 || c.Duration("drain") < 0 {
-		return opt, nil, usageError{errors.New("--max-time, --drain: must not be negative")}
+		return opt, nil, diag.Usagef("--max-time, --drain: must not be negative")
 	}
 	if text := c.String("max-body"); text != "" {
 		if opt.Body, err = fsx.ParseSize(text); err != nil {
-			return opt, nil, usageError{fmt.Errorf("--max-body: %w", err)}
+			return opt, nil, diag.Usagef("--max-body: %w", err)
 		}
 	}
 	if opt.Keys, err = serverKeys(c.String("keys")); err != nil {
 		return opt, nil, err
 	}
 	if addr := c.String("addr"); !httpx.IsLoopback(addr) && len(opt.Keys) == 0 {
-		return opt, nil, usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
+		return opt, nil, diag.Usage(diag.Hinted(fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or "+keysVariable+", or serve at 127.0.0.1"))
 	}
 	board, err = dashboardOptions(c)
 	return opt, board, err

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/serve/jobs"
 	"mm-abi.org/mm/workspace"
 )
@@ -29,9 +28,9 @@ func (p *program) jobOptions(c *cli.Context) (jobs.Options, error) {
 	}
 	switch {
 	case opt.Time <= 0:
-		return opt, usageError{errors.New("--jobs-time: want more than 0")}
+		return opt, diag.Usagef("--jobs-time: want more than 0")
 	case opt.Queue < 1:
-		return opt, usageError{fmt.Errorf("--jobs-queue %d: want at least 1", opt.Queue)}
+		return opt, diag.Usagef("--jobs-queue %d: want at least 1", opt.Queue)
 	}
 	return opt, nil
 }

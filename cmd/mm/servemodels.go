@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/dashboard"
@@ -21,19 +20,19 @@ func (p *program) modelOptions(c *cli.Context, run *runner.Options) (models.Opti
 	kept := texts{dir: c.String("keep")}
 	opt := models.Options{Loaded: c.Int("loaded"), Log: func(line string) { p.say("%s", line) }}
 	if c.IsSet("loaded") && opt.Loaded < 1 {
-		return opt, kept, usageError{fmt.Errorf("--loaded %d: want at least 1", opt.Loaded)}
+		return opt, kept, diag.Usagef("--loaded %d: want at least 1", opt.Loaded)
 	}
 	if every := c.Duration("watch-every"); every <= 0 {
-		return opt, kept, usageError{fmt.Errorf("--watch-every %v: want more than 0", every)}
+		return opt, kept, diag.Usagef("--watch-every %v: want more than 0", every)
 	}
 	if c.IsSet("keep-size") && kept.dir == "" {
-		return opt, kept, usageError{errors.New("--keep-size requires --keep")}
+		return opt, kept, diag.Usagef("--keep-size requires --keep")
 	}
 	for flag, into := range map[string]*int64{"model-memory": &opt.Memory, "kv-memory": &run.Limits.KV, "keep-size": &kept.limit} {
 		if text := c.String(flag); text != "" {
 			n, err := fsx.ParseSize(text)
 			if err != nil {
-				return opt, kept, usageError{fmt.Errorf("--%s: %w", flag, err)}
+				return opt, kept, diag.Usagef("--%s: %w", flag, err)
 			}
 			*into = n
 		}

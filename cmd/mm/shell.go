@@ -57,7 +57,7 @@ var completions embed.FS
 func (p *program) completion(c *cli.Context) error {
 	script, err := completions.ReadFile("completion/mm." + c.Args().First())
 	if err != nil {
-		return usageError{fmt.Errorf("unsupported shell %q, want bash, zsh, fish or powershell", c.Args().First())}
+		return diag.Usagef("unsupported shell %q, want bash, zsh, fish or powershell", c.Args().First())
 	}
 	_, err = p.stdout.Write(script)
 	return err
@@ -74,7 +74,7 @@ func (p *program) schema(c *cli.Context) error {
 		if near, ok := diag.Nearest(c.Args().First(), strings.Split(joined(schemas.Kinds()), ", ")); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return usageError{hinted{err, hint}}
+		return diag.Usage(diag.Hinted(err, hint))
 	}
 	_, err = fmt.Fprintf(p.stdout, "%s", data)
 	return err

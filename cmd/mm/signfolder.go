@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
@@ -63,7 +64,7 @@ func (p *program) signFolder(ctx context.Context, o folderOptions) error {
 // signFiles signs the files of an artifact by the digests of its manifest.
 func (p *program) signFiles(ctx context.Context, w *workspace.Workspace, o folderOptions, by workspace.FolderSigner) (sign.Folder, error) {
 	if o.file == "" {
-		return sign.Folder{}, usageError{fmt.Errorf("--oms: %s is not a folder: want --signature FILE", o.dir)}
+		return sign.Folder{}, diag.Usagef("--oms: %s is not a folder: want --signature FILE", o.dir)
 	}
 	at, err := w.Find(ctx, o.dir)
 	if err != nil {
@@ -87,7 +88,7 @@ func (p *program) verifyFolder(ctx context.Context, o folderOptions) error {
 		}
 		f, err := workspace.VerifyFolder(ctx, o.dir, o.signature(), trust)
 		if err != nil {
-			return coded{err, exitRefused}
+			return diag.Exiting(diag.ExitRefused, err)
 		}
 		return p.printFolder("verified", o.signature(), f)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes/native"
@@ -28,7 +29,7 @@ const micropython = "micropython"
 
 func (p *program) skillInstallAction(c *cli.Context) error {
 	if name := c.Args().First(); name != micropython {
-		return usageError{hinted{fmt.Errorf("unknown skill %q", name), "known: " + micropython}}
+		return diag.Usage(diag.Hinted(fmt.Errorf("unknown skill %q", name), "known: "+micropython))
 	}
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		return p.skillInstall(c.Context, w, c.String("from"), c.String("sign"))
@@ -61,7 +62,7 @@ func (p *program) skillInstall(ctx context.Context, w *workspace.Workspace, from
 
 func (p *program) skillNew(c *cli.Context) error {
 	if !slices.Contains(template.Languages(), c.String("lang")) {
-		return usageError{hinted{fmt.Errorf("--lang %q: unknown template", c.String("lang")), "known: " + strings.Join(template.Languages(), ", ")}}
+		return diag.Usage(diag.Hinted(fmt.Errorf("--lang %q: unknown template", c.String("lang")), "known: "+strings.Join(template.Languages(), ", ")))
 	}
 	opt := template.Options{Name: c.Args().First(), Language: c.String("lang"), Version: c.String("version"), License: c.String("license")}
 	if err := checkIdentity(opt.Name, opt.Version); err != nil {
@@ -102,7 +103,7 @@ func (p *program) skillTools(c *cli.Context) error {
 		return reported{list.Err()}
 	}
 	if m.Runtime == nil || m.Runtime.MCP == nil {
-		return usageError{fmt.Errorf("%s: not a skill with runtime: {mcp: …}", m.ID())}
+		return diag.Usagef("%s: not a skill with runtime: {mcp: …}", m.ID())
 	}
 	spec := m.Runtime.MCP
 	code, err := fsx.ReadFile(filepath.Join(dir, filepath.FromSlash(spec.Command)), sandbox.MaxCode)

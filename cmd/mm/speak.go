@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/speech"
@@ -24,12 +23,12 @@ import (
 func speechOptions(c *cli.Context) (speech.Request, error) {
 	req := speech.Request{Voice: c.String("voice"), Language: c.String("language"), Phonemes: c.Bool("phonemes"), Speed: c.Float64("speed")}
 	if c.IsSet("speed") && !(req.Speed >= speech.MinSpeed && req.Speed <= speech.MaxSpeed) {
-		return req, usageError{fmt.Errorf("--speed %v: want %v to %v", req.Speed, speech.MinSpeed, speech.MaxSpeed)}
+		return req, diag.Usagef("--speed %v: want %v to %v", req.Speed, speech.MinSpeed, speech.MaxSpeed)
 	}
 	asked := req
 	asked.Language = "" // also that of an encoder-decoder
 	if asked != (speech.Request{}) && c.String("out-audio") == "" {
-		return req, usageError{errors.New("--voice, --speed and --phonemes require --out-audio")}
+		return req, diag.Usagef("--voice, --speed and --phonemes require --out-audio")
 	}
 	return req, nil
 }
@@ -39,7 +38,7 @@ func (p *program) synthesize(ctx context.Context, w *workspace.Workspace, r *run
 	var texts []string
 	for _, part := range in {
 		if part.Type != abi.Text && part.Type != "" {
-			return usageError{fmt.Errorf("%s takes texts only: --%s is for language models", arg, part.Type)}
+			return diag.Usagef("%s takes texts only: --%s is for language models", arg, part.Type)
 		}
 		texts = append(texts, part.Text)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/train"
 )
 
@@ -84,7 +85,7 @@ func (p *program) tokenizerFertility(c *cli.Context) error {
 	case err != nil:
 		return err
 	case !found && c.IsSet("base"):
-		return usageError{fmt.Errorf("--base: no file is in the language %s", base)}
+		return diag.Usagef("--base: no file is in the language %s", base)
 	case !found:
 		p.say("no file is in the language %s (--base): nothing is compared", base)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +22,7 @@ import (
 func toolOptions(c *cli.Context) ([]string, error) {
 	if c.Bool("no-tools") {
 		if c.IsSet("tools") {
-			return nil, usageError{errors.New("--tools and --no-tools exclude each other")}
+			return nil, diag.Usagef("--tools and --no-tools exclude each other")
 		}
 		return []string{}, nil
 	}
@@ -33,7 +32,7 @@ func toolOptions(c *cli.Context) ([]string, error) {
 	var names []string
 	for _, name := range strings.Split(c.String("tools"), ",") {
 		if name = strings.TrimSpace(name); name == "" {
-			return nil, usageError{fmt.Errorf("--tools %q: want NAME or NAME,NAME", c.String("tools"))}
+			return nil, diag.Usagef("--tools %q: want NAME or NAME,NAME", c.String("tools"))
 		}
 		names = append(names, name)
 	}
@@ -58,7 +57,7 @@ func (*granting) String() string { return "" }
 // equip sets up the skills of a build and records each call in the audit log.
 func (p *program) equip(ctx context.Context, w *workspace.Workspace, b *builds.Build, opt *runner.Options) error {
 	if err := skills.CheckGrants(b.Assembly, p.skills.Grants); err != nil {
-		return usageError{fmt.Errorf("--allow: %w", err)}
+		return diag.Usagef("--allow: %w", err)
 	}
 	if len(b.Assembly.Skills) == 0 {
 		return nil
@@ -125,7 +124,7 @@ func (p *program) known(b *builds.Build, names []string, flag bool) error {
 		if near, ok := diag.Nearest(name, have); ok {
 			hint = "did you mean " + near + "?"
 		}
-		return usageError{hinted{fmt.Errorf("--tools: unknown skill %q", name), hint}}
+		return diag.Usage(diag.Hinted(fmt.Errorf("--tools: unknown skill %q", name), hint))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/track"
 )
 
@@ -18,18 +19,18 @@ const trackingVariable = "MLFLOW_TRACKING_URI"
 func trackingServer(flag string) (*track.Server, error) {
 	address := cmp.Or(flag, os.Getenv(trackingVariable))
 	if address == "" {
-		return nil, usageError{fmt.Errorf("no server: set --server or %s", trackingVariable)}
+		return nil, diag.Usagef("no server: set --server or %s", trackingVariable)
 	}
 	s, err := track.NewServer(address, os.Getenv)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, diag.Usage(err)
 	}
 	return s, nil
 }
 
 func (p *program) trackSync(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return usageError{fmt.Errorf("usage: mm track sync DIR…")}
+		return diag.Usagef("usage: mm track sync DIR…")
 	}
 	s, err := trackingServer(c.String("server"))
 	if err != nil {
@@ -60,11 +61,11 @@ func (p *program) trackSync(c *cli.Context) error {
 
 func (p *program) trackExport(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return usageError{fmt.Errorf("usage: mm track export DIR…")}
+		return diag.Usagef("usage: mm track export DIR…")
 	}
 	format := c.String("format")
 	if track.Exports()[format] == nil {
-		return usageError{fmt.Errorf("--format %q: want openlineage or wandb", format)}
+		return diag.Usagef("--format %q: want openlineage or wandb", format)
 	}
 	list := []track.Exported{}
 	for _, dir := range c.Args().Slice() {
@@ -94,11 +95,11 @@ const pushedBuild = `^[a-z0-9.-]+(:[0-9]+)?/[a-z0-9._/-]+@sha256:[0-9a-f]{64}$`
 
 func (p *program) trackRegister(c *cli.Context) error {
 	if c.NArg() != 2 {
-		return usageError{fmt.Errorf("usage: mm track register NAME HOST/REPOSITORY@sha256:DIGEST")}
+		return diag.Usagef("usage: mm track register NAME HOST/REPOSITORY@sha256:DIGEST")
 	}
 	name, ref := c.Args().Get(0), c.Args().Get(1)
 	if ok, err := regexp.MatchString(pushedBuild, ref); err != nil || !ok {
-		return usageError{fmt.Errorf("reference: got %q, want HOST/REPOSITORY@sha256:DIGEST", ref)}
+		return diag.Usagef("reference: got %q, want HOST/REPOSITORY@sha256:DIGEST", ref)
 	}
 	s, err := trackingServer(c.String("server"))
 	if err != nil {

@@ -29,7 +29,7 @@ func (p *program) train(c *cli.Context) error {
 		steps: c.Int("steps"), time: c.Duration("time"), checkpoints: c.String("checkpoints"),
 	}
 	if opt.plot != "" && filepath.Ext(opt.plot) != ".svg" {
-		return usageError{fmt.Errorf("--plot: unsupported extension %q, want .svg", filepath.Ext(opt.plot))}
+		return diag.Usagef("--plot: unsupported extension %q, want .svg", filepath.Ext(opt.plot))
 	}
 	doc, err := readTraining(file)
 	if err != nil {
@@ -145,7 +145,7 @@ func (p *program) runTraining(ctx context.Context, cfg train.Config, opt trainin
 	view.Close()
 	finish()
 	if errors.Is(err, train.ErrHeld) {
-		return hinted{err, "--resume continues it; --out selects another folder"}
+		return diag.Hinted(err, "--resume continues it; --out selects another folder")
 	}
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func (p *program) trainPreference(ctx context.Context, doc *schemas.Document, op
 // runStage runs a stage and prints its result.
 func (p *program) runStage(ctx context.Context, doc *schemas.Document, opt trainingOptions, name string, stop train.Stop, run func(train.Options) (io.Closer, error)) error {
 	if opt.sample != "" {
-		return usageError{errors.New("--sample is for language models")}
+		return diag.Usagef("--sample is for language models")
 	}
 	dir := cmp.Or(opt.dir, filepath.Join(filepath.Dir(opt.file), "runs", runName(name, opt.file)))
 	view := p.trainingView(stop)
@@ -243,7 +243,7 @@ func (p *program) runStage(ctx context.Context, doc *schemas.Document, opt train
 	view.Close()
 	finish()
 	if errors.Is(err, train.ErrHeld) {
-		return hinted{err, "--resume continues it; --out selects another folder"}
+		return diag.Hinted(err, "--resume continues it; --out selects another folder")
 	}
 	if err != nil {
 		return placed(doc, err)

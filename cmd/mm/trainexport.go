@@ -39,7 +39,7 @@ func (p *program) exportTorch(c *cli.Context) error {
 	defer corpus.Close()
 	err = torch.Export(cfg, corpus, from, out)
 	if errors.Is(err, torch.ErrExists) {
-		return hinted{err, "--out selects another folder"}
+		return diag.Hinted(err, "--out selects another folder")
 	}
 	if err != nil {
 		return placed(doc, err)

@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes/encdec"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
@@ -35,7 +36,7 @@ type transcript struct {
 func (p *program) transcriptOptions(c *cli.Context) (transcript, error) {
 	t := transcript{format: c.String("format"), req: encdec.Request{Language: c.String("language"), Task: c.String("task"), MaxIDs: c.Int("max-tokens")}}
 	if !slices.Contains(transcriptFormats, t.format) {
-		return t, usageError{fmt.Errorf("--format %s: want %s", t.format, strings.Join(transcriptFormats, ", "))}
+		return t, diag.Usagef("--format %s: want %s", t.format, strings.Join(transcriptFormats, ", "))
 	}
 	if p.json && t.format == "text" {
 		t.format = "json"
@@ -46,14 +47,14 @@ func (p *program) transcriptOptions(c *cli.Context) (transcript, error) {
 // input reads the only input of a request.
 func (t *transcript) input(arg string, in []talk.Part) error {
 	if len(in) != 1 {
-		return usageError{fmt.Errorf("%s takes one input, got %d", arg, len(in))}
+		return diag.Usagef("%s takes one input, got %d", arg, len(in))
 	}
 	if in[0].Type == abi.Text || in[0].Type == "" {
 		t.req.Text = in[0].Text
 		return nil
 	}
 	if in[0].Type != abi.Audio {
-		return usageError{fmt.Errorf("--%s: %s takes sounds or texts", in[0].Type, arg)}
+		return diag.Usagef("--%s: %s takes sounds or texts", in[0].Type, arg)
 	}
 	f, err := os.Open(in[0].Path)
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -46,7 +45,7 @@ func (p *program) report(found *workspace.Validation, opt validation) (err error
 	case "github":
 		err = list.GitHub(p.stdout)
 	default:
-		return usageError{fmt.Errorf("--format %q: want text, json or github", opt.format)}
+		return diag.Usagef("--format %q: want text, json or github", opt.format)
 	}
 	if err != nil {
 		return err

@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
@@ -31,16 +30,16 @@ func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
 	roots := c.IsSet("ca-roots")
 	switch {
 	case roots && !c.Bool("oms"):
-		return opt, usageError{errors.New("--ca-roots requires --oms")}
+		return opt, diag.Usagef("--ca-roots requires --oms")
 	case roots && (c.String("ca-roots") == "" || c.IsSet("certificate-identity") && c.String("certificate-identity") == ""):
-		return opt, usageError{errors.New("--ca-roots: want a file, and a subject for --certificate-identity")}
+		return opt, diag.Usagef("--ca-roots: want a file, and a subject for --certificate-identity")
 	case roots && c.IsSet("key"):
-		return opt, usageError{errors.New("--ca-roots and --key exclude each other")}
+		return opt, diag.Usagef("--ca-roots and --key exclude each other")
 	}
 	if opt.Bundle == "" {
 		for _, name := range []string{"trusted-root", "certificate-identity", "certificate-identity-regexp", "certificate-oidc-issuer"} {
 			if c.IsSet(name) && (name != "certificate-identity" || !roots) {
-				return opt, usageError{fmt.Errorf("--%s requires --bundle", name)}
+				return opt, diag.Usagef("--%s requires --bundle", name)
 			}
 		}
 		return opt, nil
@@ -53,9 +52,9 @@ func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
 	case len(keys) == 1 && opt.Identity.Issuer+opt.Identity.Subject+opt.Identity.Pattern == "":
 		opt.Key = keys[0]
 	case len(keys) > 0 || !named:
-		return opt, usageError{errors.New("--bundle: want --key, or --certificate-oidc-issuer with --certificate-identity or --certificate-identity-regexp")}
+		return opt, diag.Usagef("--bundle: want --key, or --certificate-oidc-issuer with --certificate-identity or --certificate-identity-regexp")
 	case opt.Root == "":
-		return opt, usageError{errors.New("--bundle: a certificate needs --trusted-root")}
+		return opt, diag.Usagef("--bundle: a certificate needs --trusted-root")
 	}
 	return opt, nil
 }
@@ -63,7 +62,7 @@ func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
 func (p *program) verifyBlob(ctx context.Context, file string, opt workspace.BlobOptions) error {
 	v, err := workspace.VerifyBlob(ctx, file, opt)
 	if err != nil {
-		return coded{err, exitRefused}
+		return diag.Exiting(diag.ExitRefused, err)
 	}
 	out := blobVerified{opt.Bundle, v.Issuer, v.Subject, v.Key, v.Predicate, listed(v.Times)}
 	if v.Key != "" {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -36,7 +36,7 @@ func claimOptions(c *cli.Context) workspace.Claim {
 func (p *program) open(opt workspace.Options) (*workspace.Workspace, error) {
 	if opt.Trust != "" {
 		if _, err := os.Stat(opt.Trust); errors.Is(err, fs.ErrNotExist) {
-			return nil, usageError{fmt.Errorf("missing trust file %s", opt.Trust)}
+			return nil, diag.Usagef("missing trust file %s", opt.Trust)
 		}
 	}
 	opt.Version = built().Version

@@ -69,21 +69,3 @@ func Abs(path string) string {
 	}
 	return path
 }
-
-// hinted is an error with a hint for the user, which the printer asks for.
-type hinted struct {
-	err  error
-	hint string
-}
-
-// withHint returns err with a hint for the user.
-func WithHint(err error, hint string) error { return hinted{err, hint} }
-
-// Error returns the message without the hint.
-func (h hinted) Error() string { return h.err.Error() }
-
-// Unwrap returns the error.
-func (h hinted) Unwrap() error { return h.err }
-
-// Hint returns the hint.
-func (h hinted) Hint() string { return h.hint }

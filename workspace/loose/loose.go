@@ -21,6 +21,7 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/hf"
 	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
@@ -180,7 +181,7 @@ func weightsFault(path string, err error) error {
 func (o *Opener) ownCheckpoint(ctx context.Context, path string) (string, error) {
 	ck, err := train.OpenLM(path)
 	if err != nil {
-		return "", home.WithHint(err, "mm train writes checkpoints that run; weights of others are run by the folder they lie in, with their "+configFile)
+		return "", diag.Hinted(err, "mm train writes checkpoints that run; weights of others are run by the folder they lie in, with their "+configFile)
 	}
 	defer ck.Close()
 	if err := ctx.Err(); err != nil {

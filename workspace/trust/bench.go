@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace/home"
 )
@@ -135,7 +136,7 @@ func (opt Options) withProject(user *File, file string) (*Bench, error) {
 		return nil, err
 	}
 	if project.sum == "" {
-		return nil, home.WithHint(fmt.Errorf("%s names the missing trust file %s", home.ConfigName, file), "correct trust in "+home.ConfigName)
+		return nil, diag.Hinted(fmt.Errorf("%s names the missing trust file %s", home.ConfigName, file), "correct trust in "+home.ConfigName)
 	}
 	if err := home.CheckOwner(file); err != nil {
 		return nil, err

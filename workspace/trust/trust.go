@@ -249,7 +249,7 @@ func Change(ctx context.Context, file string, change func(*File) error) error {
 // Add trusts key under name for every pattern, joining a rule that is there.
 func (t *File) Add(name string, key Key, match []string) error {
 	if old, ok := t.Keys[name]; ok && old.PEM != key.PEM {
-		return home.WithHint(fmt.Errorf("%s has another key called %q", t.file, name), "choose a name with --name, or mm trust rm "+name)
+		return diag.Hinted(fmt.Errorf("%s has another key called %q", t.file, name), "choose a name with --name, or mm trust rm "+name)
 	}
 	if t.Keys == nil {
 		t.Keys = map[string]Key{}
