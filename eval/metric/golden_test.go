@@ -256,6 +256,22 @@ func TestLikelihoods(t *testing.T) {
 	}
 }
 
+func TestCalibration(t *testing.T) {
+	var g []row
+	read(t, "calibration", &g)
+	for _, c := range enough(t, g) {
+		var p []float64
+		var right []int
+		var want float64
+		c.scan(t, &p, &right, &want)
+		var sum []float64
+		for i, x := range p {
+			sum = add(sum, metric.Calibration(x, right[i] == 1))
+		}
+		near(t, "calibration error", metric.CalibrationError(sum, len(p)), want)
+	}
+}
+
 func TestStatistics(t *testing.T) {
 	var g struct{ Wilson, McNemar, Holm []row }
 	read(t, "statistics", &g)

@@ -156,6 +156,9 @@ func TestEdges(t *testing.T) {
 		"words with a separator":   {float64(Words("a\x1fb")), 2},
 		"a number of text":         {Relaxed("1e400x", "1"), 0},
 		"brier of certainty":       {Brier([]float64{0, -1000}, 0), 0},
+		"calibration at an edge":   {CalibrationError(Calibration(1.0/CalibrationBins, true), 1), 1 - 1.0/CalibrationBins},
+		"calibration of 0 and 1":   {CalibrationError(Calibration(1, true), 1) + CalibrationError(Calibration(0, false), 1), 0},
+		"first of the bins":        {Calibration(1.0/CalibrationBins, false)[0], 1.0 / CalibrationBins},
 		"all right, in clusters":   {Effective([]float64{1, 1, 1, 1}, []int{0, 0, 1, 1}), 2},
 		"balanced clusters":        {Effective([]float64{0, 1, 0, 1}, []int{0, 0, 1, 1}), 2},
 	} {

@@ -3,6 +3,7 @@ package suite
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -101,6 +102,7 @@ func corpora() []kind {
 	generate, rolling := []string{Generate}, []string{Rolling}
 	return []kind{
 		{name: "brier_score", aggregation: "brier_score", outputs: []string{Choice}, value: metric.Mean, one: brier},
+		{name: "ece", aggregation: "ece", outputs: []string{Choice}, value: metric.CalibrationError, one: calibration},
 		{name: "perplexity", aggregation: "perplexity", outputs: []string{Likelihood}, value: metric.Perplexity, one: func(_ measure, a answered) ([]float64, error) {
 			return one(a.scores[0].LogProb), nil
 		}},
@@ -171,11 +173,31 @@ func brier(_ measure, a answered) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	logs := make([]float64, len(a.scores))
-	for i, s := range a.scores {
-		logs[i] = s.LogProb
+	return one(metric.Brier(a.logs(), accepted[0])), nil
+}
+
+// calibration judges the probability of the most likely choice, the greatest of the softmax
+// of the log likelihoods.
+func calibration(_ measure, a answered) ([]float64, error) {
+	accepted, err := a.accepted()
+	if err != nil {
+		return nil, err
 	}
-	return one(metric.Brier(logs, accepted[0])), nil
+	logs := a.logs()
+	best, total := metric.Best(logs), 0.0
+	for _, x := range logs {
+		total += math.Exp(x - logs[best])
+	}
+	return metric.Calibration(1/total, slices.Contains(accepted, best)), nil
+}
+
+// logs returns the log likelihoods of the choices.
+func (a answered) logs() []float64 {
+	out := make([]float64, len(a.scores))
+	for i, s := range a.scores {
+		out[i] = s.LogProb
+	}
+	return out
 }
 
 // per pairs the log likelihood of a text with its length.

@@ -414,6 +414,17 @@ func TestMetricsOfTasks(t *testing.T) {
 	}
 }
 
+// The calibration error compares the probability of the best choice with its truth.
+func TestCalibrationOfTask(t *testing.T) {
+	choice := strings.Replace(plainTask, "generate_until", "multiple_choice", 1) + "doc_to_choice: choices\nmetric_list: [{metric: ece}]\n"
+	for gold, want := range map[string]float64{"1": 0.18242552380635635, "2": 0.8175744761936437} {
+		task := load(t, Options{}, written(t, choice, `{"q": "one", "a": "`+gold+`", "choices": ["1", "2"]}`))[0]
+		if got := value(t, ask(t, task, parrot{likes: "1"}), "ece", "none"); diff(got.Value, want) || got.Higher {
+			t.Errorf("gold %s: got %v, want %v", gold, got.Value, want)
+		}
+	}
+}
+
 // The target is text, the index of a choice, or a list of either.
 func TestGold(t *testing.T) {
 	for _, c := range []struct {
