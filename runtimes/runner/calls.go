@@ -223,10 +223,10 @@ func (t *telling) feedResults(ctx context.Context, r *Runner, s *session, messag
 	at, drawn := time.Now(), t.answer.Tokens[from:]
 	defer func() { t.away += time.Since(at) }()
 	room := r.model.Shape().Context - held - len(drawn) - 1 // one for the model's next token
-	ids, thinking, err := r.talk.Between(messages, defs)
+	ids, thinking, err := t.talk.Between(messages, defs)
 	for back := 1; err == nil && len(ids) > room && back <= n; back++ {
 		t.replaceResult(messages, back, skills.Refused(nil, sandbox.Faultf(sandbox.Output, "the answer takes %d places, and %d are left", len(ids), max(room, 0))).Line)
-		ids, thinking, err = r.talk.Between(messages, defs)
+		ids, thinking, err = t.talk.Between(messages, defs)
 	}
 	if err != nil {
 		return false, err

@@ -25,6 +25,8 @@ type Request struct {
 	Assets       []Asset           `json:"assets,omitempty"`  // files for the tools, in addition to the inputs
 	Outputs      []string          `json:"outputs,omitempty"` // modalities; none: text
 
+	Thought talk.Thought `json:"-"` // how much the model reasons
+
 	Context bool `json:"-"` // record [Answer].Context
 	// Owner names who asks: a kept sequence is used only for the one whose text it is.
 	Owner string `json:"-"`
@@ -172,6 +174,7 @@ type Timings struct {
 	Prompt     int           // positions of the prompt
 	Reused     int           // those of the prompt that were cached in a sequence
 	Generated  int           // tokens
+	Reasoned   int           // those of reasoning
 	Generate   time.Duration // from the first token to the last
 }
 

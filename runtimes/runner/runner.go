@@ -331,45 +331,13 @@ var errBudget = errors.New("the request's time budget is spent")
 // or emit returns an error, the partial answer is returned with the error. The end of the
 // request's own budget is not an error: the answer has [StopBudget] and may be empty.
 func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string) error) (a *Answer, err error) {
-	if r.engine == nil {
-		return nil, r.noCore()
-	}
-	if err := r.able(req); err != nil {
-		return nil, err
-	}
-	if err := req.Preferences.Check(); err != nil {
-		return nil, err
-	}
-	if err := r.loadTokenizer(ctx); err != nil {
-		return nil, err
-	}
-	if r.talk == nil {
-		return nil, &runtimes.Unavailable{What: "text", Why: r.build.Assembly.Core.ID() + " has no tokenizer", Hint: "import the model with its tokenizer"}
-	}
-	assets, closed, err := r.assets(req)
+	in, err := r.written(ctx, &req)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closed()) }()
-	loop, err := r.loop(ctx, &req, assets)
-	if err != nil {
-		return nil, err
-	}
-	var prompt talk.Prompt
-	described := r.talk.Dialect().Guided && len(req.Tools) > 0 && !r.opt.Raw
-	if req.Plain && req.Tokens != nil {
-		if prompt, err = r.tokenPrompt(req.Tokens); err != nil {
-			return nil, err
-		}
-	} else if req.Messages == nil && (req.Plain || !r.talk.Chats()) && onlyText(req.Inputs) && !described {
-		prompt = r.talk.Plain(joined(req.Inputs))
-		if req.Continue != nil && !r.opt.Raw {
-			req.Continue(&req.Preferences)
-		}
-	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
-		return nil, err
-	}
-	return r.answer(ctx, prompt, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins, Plain: req.Plain, Tools: toolNames(req.Tools)}, emit)
+	defer func() { err = errors.Join(err, in.close()) }()
+	read := talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: in.prompt.Thinking, Begins: in.prompt.Begins, Plain: req.Plain, Tools: toolNames(req.Tools)}
+	return r.answer(ctx, in, req, read, emit)
 }
 
 // prepare reads the inputs of a prompt, starts to encode them, and loads the core. The caller
@@ -383,17 +351,17 @@ func (r *Runner) prepare(ctx context.Context, prompt talk.Prompt) (*media.Encodi
 }
 
 // answer feeds a prompt, generates, and runs the requested decoders.
-func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, loop *ToolLoop, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
+func (r *Runner) answer(ctx context.Context, in *written, req Request, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
 	p := req.Preferences
 	bounded, cancel := budget(ctx, p.BudgetMS)
 	defer cancel()
 	over := func(err error) bool {
 		return errors.Is(context.Cause(bounded), errBudget) && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
 	}
-	c, err := r.prepare(bounded, prompt)
+	c, err := r.prepare(bounded, in.prompt)
 	defer c.End()
 	t := &telling{
-		answer: &Answer{Backends: []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}}, reader: r.talk.Reader(read), emit: emit, reason: req.Reasoned, scores: r.scores(req), begun: time.Now(), start: c.Start,
+		talk: in.talk, answer: &Answer{Backends: []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}}, reader: r.talk.Reader(read), emit: emit, reason: req.Reasoned, scores: r.scores(req), begun: time.Now(), start: c.Start,
 		context: req.Context, endLoops: p.EndLoops, thinking: read.Thinking, guided: r.talk.Dialect().Guided,
 	}
 	if over(err) {
@@ -405,7 +373,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 		return nil, err
 	}
 	t.answer.Timings.Load = r.loadTime()
-	s, err := t.read(bounded, r, prompt, c, req)
+	s, err := t.read(bounded, r, in.prompt, c, req)
 	if s != nil {
 		s.owner = req.Owner
 		defer r.put(s)
@@ -426,7 +394,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 			gen.Follow, err = r.follow(p.Grammar, gen.StopIDs, read)
 		}
 		if err == nil {
-			err = t.write(bounded, r, s, gen, loop, req, prev)
+			err = t.write(bounded, r, s, gen, in.loop, req, prev)
 		}
 	}
 	if err == nil {
@@ -449,12 +417,16 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 
 // follow returns the constraint of a grammar for the model's vocabulary.
 func (r *Runner) follow(g *grammar.Grammar, ends []int32, read talk.ReadOptions) (runtimes.Constraint, error) {
-	if read.Thinking {
-		return nil, &runtimes.Unavailable{What: "schema-constrained answer", Why: "the model's template starts with reasoning", Hint: "--raw ignores the template"}
+	_, thought := r.talk.Reasoning()
+	if read.Thinking && thought == tokenizer.None {
+		return nil, &runtimes.Unavailable{What: "schema-constrained answer", Why: "the model's template starts with reasoning, whose end is not a token", Hint: "turn reasoning off"}
 	}
 	m, err := g.Over(r.vocabulary(), ends...)
 	if err != nil {
 		return nil, fmt.Errorf("compiling the schema: %w", err)
+	}
+	if read.Thinking {
+		return &afterThought{inner: m.Follow(), end: thought, ends: ends}, nil
 	}
 	return m.Follow(), nil
 }

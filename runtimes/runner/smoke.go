@@ -37,7 +37,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 		var got strings.Builder
 		prompt, err := r.golden(g)
 		if err == nil {
-			_, err = r.answer(ctx, prompt, Request{Preferences: p}, nil, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
+			_, err = r.answer(ctx, &written{talk: r.talk, prompt: prompt}, Request{Preferences: p}, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
 				got.WriteString(text)
 				if got.Len() >= len(g.Expect) {
 					return enough

@@ -45,6 +45,7 @@ func repeats(ids []int32) bool {
 // telling is an answer under construction.
 type telling struct {
 	answer *Answer
+	talk   *talk.Talk
 	reader *talk.Reader
 	emit   func(text string) error
 	reason func(text string) error // may be nil
@@ -194,6 +195,9 @@ func (t *telling) token(id int32) error {
 		}
 	}
 	called := len(t.answer.Calls)
+	if t.reader.Reasons() {
+		t.answer.Timings.Reasoned++
+	}
 	if err := t.add(t.reader.Next(id)); err != nil {
 		return err
 	}

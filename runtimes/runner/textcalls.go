@@ -36,7 +36,8 @@ type spot struct {
 }
 
 func newTextCalls(t *talk.Talk, m *grammar.Masks, tools []string, thinking bool) *textCalls {
-	c := &textCalls{talk: t, masks: m, tools: tools, d: t.Dialect(), ends: t.Ends(), trail: newTrail(spot{reasoning: thinking})}
+	_, thought := t.Reasoning() // None: the end of the reasoning is not a token
+	c := &textCalls{talk: t, masks: m, tools: tools, d: t.Dialect(), ends: t.Ends(), trail: newTrail(spot{reasoning: thinking && thought != tokenizer.None})}
 	c.open, c.closing, _ = t.Markers()
 	return c
 }

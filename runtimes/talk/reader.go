@@ -39,7 +39,20 @@ type Reader struct {
 	held    string          // text that may be the start of a stop string
 	stopped bool
 	finder  *chat.Finder // of a guided dialect's calls
+
+	tagged tagged // of reasoning between tags
+	lead   string // text that may be a part of a tag
+	bare   bool   // white space is dropped: reasoning ended
 }
+
+// tagged is where an answer is that reasons between tags.
+type tagged int
+
+const (
+	noTags    tagged = iota
+	beforeTag        // the answer may begin with a tag
+	withinTags
+)
 
 // state is the kind of content that a token belongs to.
 type state int
@@ -56,6 +69,10 @@ func (t *Talk) Reader(opt ReadOptions) *Reader {
 	r := &Reader{t: t, opt: opt, decoder: t.tok.Decoder(tokenizer.DecodeOptions{Continued: !opt.Begins})}
 	switch {
 	case opt.Plain:
+	case t.tags[0] != "":
+		if r.tagged = beforeTag; opt.Thinking {
+			r.tagged = withinTags
+		}
 	case opt.Thinking:
 		r.state = inReasoning
 	case t.beginsInHeader():
@@ -146,6 +163,7 @@ func (r *Reader) turn(id int32) (to state, marker bool) {
 	case id == r.t.thinking && r.state == inText:
 		return inReasoning, true
 	case id == r.t.thought && r.state == inReasoning:
+		r.bare = true
 		return inText, true
 	}
 	return r.state, false
@@ -173,6 +191,13 @@ func (r *Reader) put(d *Delta, text string) {
 			r.block.WriteString(text)
 		}
 	default:
+		if r.tagged != noTags {
+			text = r.untagged(d, text)
+		}
+		if r.bare {
+			text = strings.TrimLeft(text, " \r\n")
+			r.bare = text == ""
+		}
 		if r.finder != nil {
 			r.found(d, r.finder.Add(text))
 			return
@@ -180,6 +205,40 @@ func (r *Reader) put(d *Delta, text string) {
 		r.answer(d, text)
 	}
 }
+
+// untagged takes the reasoning at the start of an answer and returns the text after it.
+func (r *Reader) untagged(d *Delta, text string) string {
+	open, closing := r.t.tags[0], r.t.tags[1]
+	text = r.lead + text
+	r.lead = ""
+	if r.tagged == beforeTag {
+		start := strings.TrimLeft(text, " \r\n")
+		rest, found := strings.CutPrefix(start, open)
+		switch {
+		case found:
+			r.tagged, text = withinTags, rest
+		case strings.HasPrefix(open, start):
+			r.lead = text
+			return ""
+		default:
+			r.tagged = noTags
+			return text
+		}
+	}
+	before, after, found := strings.Cut(text, closing)
+	if found {
+		d.Reasoning += before
+		r.tagged, r.bare = noTags, true
+		return after
+	}
+	free := len(text) - maybeStop(text, []string{closing})
+	d.Reasoning += text[:free]
+	r.lead = text[free:]
+	return ""
+}
+
+// Reasons reports whether the next token may be one of reasoning.
+func (r *Reader) Reasons() bool { return r.state == inReasoning || r.tagged == withinTags }
 
 // maxHeader limits the bytes of a role and a channel that are kept.
 const maxHeader = 1 << 10
@@ -248,6 +307,14 @@ func (r *Reader) End() Delta {
 		return d
 	}
 	r.put(&d, r.decoder.Flush())
+	if lead := r.lead; lead != "" {
+		if r.lead = ""; r.tagged == withinTags {
+			d.Reasoning += lead
+		} else {
+			r.tagged = noTags
+			r.put(&d, lead)
+		}
+	}
 	if r.finder != nil {
 		r.found(&d, r.finder.Flush())
 	}

@@ -25,7 +25,7 @@ type draft struct {
 }
 
 func (t *Talk) newDraft(outside []string) (*draft, error) {
-	runes, err := unused(append(outside, t.source), 3)
+	runes, err := unused(append(append(outside, t.source), t.named()...), 3)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 			})
 		}
 	}
-	opt := chat.Options{AddGenerationPrompt: true, BOS: d.piece(d.tok.Special().BOS), EOS: d.piece(d.tok.Special().EOS)}
+	opt := chat.Options{AddGenerationPrompt: true, BOS: d.piece(d.tok.Special().BOS), EOS: d.piece(d.tok.Special().EOS), Vars: d.variables()}
 	if d.now != nil {
 		opt.Now = d.now()
 	}

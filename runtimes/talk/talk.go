@@ -19,6 +19,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"mm-abi.org/mm/abi"
@@ -118,7 +119,10 @@ type Talk struct {
 	open, close       int32 // of a tool call; None: the vocabulary has no marker
 	thinking, thought int32 // around reasoning
 	thinkMark         string
-	args, callID      int32 // within a call; None: text, or the form has none
+	tags              [2]string // around reasoning that is text: the vocabulary has no tokens for it
+	reasoning         func() Reasoning
+	vars              map[string]any // of the template
+	args, callID      int32          // within a call; None: text, or the form has none
 	// Harmony's tokens: before a role, before the name of a channel, before its
 	// content. None if the vocabulary lacks one.
 	start, channel, content int32
@@ -157,6 +161,12 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 			t.thinkMark = m[0]
 			break
 		}
+		if t.thinkMark == "" && strings.Contains(opt.Template, m[1]) {
+			t.thinkMark, t.tags = m[0], m
+		}
+	}
+	if t.thinking != tokenizer.None {
+		t.tags = [2]string{}
 	}
 	t.args, t.callID = tokenizer.None, tokenizer.None
 	if opt.Dialect.Form == chat.Named {
@@ -182,13 +192,17 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 			guarded = append(guarded, m)
 		}
 	}
+	if t.tags[0] != "" {
+		guarded = append(guarded, t.tags[0])
+	}
 	t.guard = newGuard(guarded)
+	t.reasoning = sync.OnceValue(t.probeReasoning)
 	return t, nil
 }
 
 // thinks reports whether a rendered conversation ends within reasoning.
 func (t *Talk) thinks(text string) bool {
-	return t.thinking != tokenizer.None && strings.HasSuffix(strings.TrimRight(text, " \n"), t.thinkMark)
+	return t.thinkMark != "" && strings.HasSuffix(strings.TrimRight(text, " \n"), t.thinkMark)
 }
 
 // pair returns the ids of two markers, or None for both if one is missing or can

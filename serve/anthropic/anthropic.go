@@ -12,7 +12,10 @@ import (
 // Mount adds the routes of the API to a server.
 func Mount(s *api.Server) {
 	s.Shape("/v1/messages", envelope)
-	s.Handle(api.Route{Method: "POST", Pattern: "/v1/messages", Serve: messages})
+	s.Handle(
+		api.Route{Method: "POST", Pattern: "/v1/messages", Serve: messages},
+		api.Route{Method: "POST", Pattern: "/v1/messages/count_tokens", Serve: countTokens},
+	)
 }
 
 // kinds are the kinds of errors by status.
@@ -85,10 +88,30 @@ func toolUse(c talk.Call, input json.RawMessage) block {
 	return block{Type: "tool_use", ID: c.ID, Name: c.Name, Input: input}
 }
 
+// countTokens answers the tokens of the prompt of a message.
+func countTokens(c *api.Call) error {
+	var q request
+	if err := c.Read(&q); err != nil {
+		return err
+	}
+	ask, err := q.ask(c.Server())
+	if err != nil {
+		return err
+	}
+	n, err := c.Count(ask)
+	if err != nil {
+		return err
+	}
+	return c.Reply(map[string]int{"input_tokens": n})
+}
+
 func messages(c *api.Call) error {
 	var q request
 	if err := c.Read(&q); err != nil {
 		return err
+	}
+	if q.MaxTokens == nil {
+		return api.Invalid("max_tokens", "max_tokens: missing")
 	}
 	ask, err := q.ask(c.Server())
 	if err != nil {

@@ -24,9 +24,14 @@ type request struct {
 	TopK        *int      `json:"top_k"`
 	Tools       []tool    `json:"tools"`
 	ToolChoice  *struct {
-		Type string `json:"type"`
-		Name string `json:"name"`
+		Type   string `json:"type"`
+		Name   string `json:"name"`
+		Single bool   `json:"disable_parallel_tool_use"`
 	} `json:"tool_choice"`
+	Thinking *struct {
+		Type   string `json:"type"`
+		Budget *int   `json:"budget_tokens"`
+	} `json:"thinking"`
 }
 
 type message struct {
@@ -87,16 +92,16 @@ func (q *request) prefer(ask *api.Ask) error {
 	p := &ask.Request.Preferences
 	p.Seed = api.Seed(nil) // the protocol has none
 	switch {
-	case q.MaxTokens == nil:
-		return api.Invalid("max_tokens", "max_tokens: missing")
-	case *q.MaxTokens < 1:
+	case q.MaxTokens != nil && *q.MaxTokens < 1:
 		return api.Invalid("max_tokens", "max_tokens: got %d, want at least 1", *q.MaxTokens)
 	case q.Temperature != nil && !(*q.Temperature >= 0 && *q.Temperature <= 2):
 		return api.Invalid("temperature", "temperature: got %v, want 0 to 2", *q.Temperature)
 	case q.TopP != nil && !(*q.TopP >= 0 && *q.TopP <= 1):
 		return api.Invalid("top_p", "top_p: got %v, want 0 to 1", *q.TopP)
 	}
-	p.MaxTokens, p.Stop = *q.MaxTokens, q.Stop
+	if p.Stop = q.Stop; q.MaxTokens != nil {
+		p.MaxTokens = *q.MaxTokens
+	}
 	if q.Temperature != nil {
 		p.Temperature = float32(*q.Temperature)
 	}
@@ -105,6 +110,35 @@ func (q *request) prefer(ask *api.Ask) error {
 	}
 	if q.TopK != nil {
 		p.TopK = max(*q.TopK, 0)
+	}
+	return q.think(ask)
+}
+
+// minBudget is the smallest budget of thinking that the API takes.
+const minBudget = 1024
+
+// think translates the thinking. The budget is an upper limit: a model that does not reason
+// keeps it, and max_tokens limits one that does.
+func (q *request) think(ask *api.Ask) error {
+	if q.Thinking == nil {
+		return nil
+	}
+	switch b := q.Thinking.Budget; q.Thinking.Type {
+	case "enabled":
+		switch {
+		case b == nil:
+			return api.Invalid("thinking", "thinking.budget_tokens: missing")
+		case *b < minBudget:
+			return api.Invalid("thinking", "thinking.budget_tokens: got %d, want at least %d", *b, minBudget)
+		case q.MaxTokens != nil && *b >= *q.MaxTokens:
+			return api.Invalid("thinking", "thinking.budget_tokens: got %d, want less than max_tokens, %d", *b, *q.MaxTokens)
+		}
+		ask.Reason("thinking", true, true)
+	case "disabled":
+		ask.Reason("thinking", false, true)
+	case "adaptive": // the model decides
+	default:
+		return api.Invalid("thinking", "thinking.type: got %.40q, want enabled, disabled or adaptive", q.Thinking.Type)
 	}
 	return nil
 }
@@ -164,6 +198,9 @@ func turn(ask *api.Ask, at string, role talk.Role, list content, names map[strin
 			names[p.ID] = p.Name
 			one.Calls = append(one.Calls, call)
 		case "tool_result":
+			if p.ToolUseID == "" {
+				return api.Invalid(where, "%s.tool_use_id: missing", where)
+			}
 			text, err := p.result(where)
 			if err != nil {
 				return err
@@ -198,7 +235,7 @@ func (p *part) call(at string) (talk.Call, error) {
 func (p *part) result(at string) (string, error) {
 	var list content
 	if len(p.Content) > 0 {
-		if err := json.Unmarshal(p.Content, &list); err != nil {
+		if err := api.Unmarshal(p.Content, &list); err != nil {
 			return "", api.Invalid(at+".content", "%s.content: want a string or an array of blocks", at)
 		}
 	}
@@ -242,7 +279,7 @@ func (q *request) choose(ask *api.Ask) error {
 	}
 	mode, name := "auto", ""
 	if q.ToolChoice != nil {
-		mode, name = q.ToolChoice.Type, q.ToolChoice.Name
+		mode, name, ask.Single = q.ToolChoice.Type, q.ToolChoice.Name, q.ToolChoice.Single
 	}
 	err := ask.Choose(list, map[string]string{"auto": api.Auto, "none": api.None, "any": api.Required, "tool": api.Required}[mode], name)
 	if err == nil && mode == "tool" && name == "" {

@@ -31,6 +31,8 @@ type Ask struct {
 	// Foreign reports bytes of the client in the request that only the model's own
 	// preprocessing can judge: pictures, sounds and schemas.
 	Foreign bool
+
+	think string // the field that asks for reasoning
 }
 
 // Finish is the reason why an answer ended, in no wire format.
@@ -88,7 +90,7 @@ func (c *Call) Answer(ask *Ask, emit func(text string) error) (*Result, error) {
 		c.span.count(a.Timings.Prompt, a.Timings.Reused, a.Timings.Generated)
 	}
 	if err != nil {
-		e := problem(ctx, err, a != nil && len(a.Tokens) > 0, ask.Foreign)
+		e := problem(ctx, ask.thought(err), a != nil && len(a.Tokens) > 0, ask.Foreign)
 		if e == errGone {
 			m.cancelled()
 		}
@@ -118,6 +120,9 @@ func (c *Call) prepare(ask *Ask) error {
 	}
 	if err := talk.Check(ask.Request.Messages); err != nil {
 		return Invalid("messages", "%v", err)
+	}
+	if err := checkResults(ask.Request.Messages); err != nil {
+		return err
 	}
 	if len(ask.Force) == 0 {
 		return nil

@@ -20,6 +20,16 @@ type Scorer interface {
 // Borrow waits for a place among the concurrent answers and calls use with the model of a
 // request. The context of the request ends the work.
 func (c *Call) Borrow(ask *Ask, use func(ctx context.Context, s Scorer) error) error {
+	return c.borrow(ask, func(ctx context.Context, m Answerer) error {
+		s, ok := m.(Scorer)
+		if !ok {
+			return &runtimes.Unavailable{What: "the probability of a text", Why: "the model does not provide it"}
+		}
+		return use(ctx, s)
+	})
+}
+
+func (c *Call) borrow(ask *Ask, use func(ctx context.Context, m Answerer) error) error {
 	ctx, leave, err := c.server.enter(c)
 	if err != nil {
 		return err
@@ -31,16 +41,10 @@ func (c *Call) Borrow(ask *Ask, use func(ctx context.Context, s Scorer) error) e
 		return problem(ctx, err, false, false)
 	}
 	defer back()
-	s, ok := m.(Scorer)
-	if !ok {
-		err = &runtimes.Unavailable{What: "the probability of a text", Why: "the model does not provide it"}
-	} else {
-		err = use(ctx, s)
-	}
-	if err == nil {
+	if err = use(ctx, m); err == nil {
 		return nil
 	}
-	e := problem(ctx, err, false, false)
+	e := problem(ctx, err, false, ask.Foreign)
 	if e == errGone {
 		c.server.metrics.cancelled()
 	}

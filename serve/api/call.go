@@ -82,15 +82,11 @@ func Decode(data []byte, v any) error {
 	if text := bytes.TrimSpace(data); len(text) == 0 || text[0] != '{' {
 		return Invalid("", "the body: want a JSON object")
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	err := dec.Decode(v)
+	if !json.Valid(data) {
+		return malformed(data)
+	}
+	err := Unmarshal(data, v)
 	if err == nil {
-		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			return Invalid("", "the body has data after the JSON value")
-		}
-		if key, twice := repeated(data); twice {
-			return Invalid("", "malformed JSON: an object has the key %s twice", short(key))
-		}
 		return nil
 	}
 	var wrong *json.UnmarshalTypeError
@@ -101,10 +97,22 @@ func Decode(data []byte, v any) error {
 	case errors.As(err, &wrong):
 		field := promoted(v, wrong.Field)
 		return Invalid(field, "%s: got %s, want %s", fieldName(field), wrong.Value, kindName(wrong))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return Invalid("", "malformed JSON: the value is incomplete")
 	}
 	return Invalid("", "malformed JSON: %v", err)
+}
+
+// malformed returns the error of a text that is not one JSON value.
+func malformed(data []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	var v json.RawMessage
+	switch err := dec.Decode(&v); {
+	case err == nil:
+		return Invalid("", "the body has data after the JSON value")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return Invalid("", "malformed JSON: the value is incomplete")
+	default:
+		return Invalid("", "malformed JSON: %v", err)
+	}
 }
 
 // promoted returns a path without the name of an embedded struct, which JSON does not have.
@@ -129,7 +137,7 @@ func Content[T any](data []byte, part func(text string) T) (parts []T, err error
 		err = json.Unmarshal(data, &text)
 		return []T{part(text)}, err
 	case bytes.HasPrefix(data, []byte("[")):
-		err = json.Unmarshal(data, &parts)
+		err = Unmarshal(data, &parts)
 		return parts, err
 	}
 	return nil, Invalid("messages", "content: want a string or an array of parts")

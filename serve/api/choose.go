@@ -34,6 +34,13 @@ func (a *Ask) Choose(list []talk.Definition, mode, name string) error {
 	case len(list) == 0:
 		return nil
 	}
+	seen := map[string]bool{}
+	for _, d := range list {
+		if seen[d.Name] {
+			return Invalid("tools", "tools: got two with the name %s", short(d.Name))
+		}
+		seen[d.Name] = true
+	}
 	a.Request.Tools, a.Foreign = list, true
 	if mode != Required {
 		return nil

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"slices"
 	"testing"
@@ -49,7 +50,11 @@ func TestRequestLimits(t *testing.T) {
 			return nil
 		}},
 		"tools": {maxTools, func(a *Ask, n int) error {
-			return a.Choose(slices.Repeat([]talk.Definition{{Name: "w", Parameters: AnyObject}}, n), Auto, "")
+			list := make([]talk.Definition, n)
+			for i := range list {
+				list[i] = talk.Definition{Name: fmt.Sprint("w", i), Parameters: AnyObject}
+			}
+			return a.Choose(list, Auto, "")
 		}},
 	} {
 		if err := answer(func(a *Ask) error { return c.change(a, c.most) }); err != nil {

@@ -92,7 +92,7 @@ func TestUnsupported(t *testing.T) {
 		`,"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"?"}}]}]`:                 "messages[0].content[0].input_audio.data",
 		`,"messages":[{"role":"user"}]`: "messages[0].content", `,"messages":[{"role":"system","content":null},{"role":"user","content":"x"}]`: "messages[0].content",
 		`,"messages":[{"role":"user","contents":"x"}]`: "messages[0].content", `,"messages":[{"role":"user","content":""}]`: "", `,"messages":[{"role":"user","content":[]}]`: "",
-		`,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null},{"role":"tool","content":null}]`: "",
+		`,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"a","function":{"name":"w","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":null}]`: "",
 		`,"messages":[{"role":"user","content":5}]`: "messages",
 	} {
 		body := chatBody("hi", more)

@@ -45,6 +45,17 @@ func (s *scripted) Build() *builds.Build {
 	return &builds.Build{Assembly: &builds.Assembly{Name: "m", License: "MIT"}, Digest: "sha256:1"}
 }
 
+// Count counts the bytes of the texts.
+func (s *scripted) Count(_ context.Context, req runner.Request) (n int, err error) {
+	s.last.Store(req)
+	for _, m := range req.Messages {
+		for _, p := range m.Parts {
+			n += len(p.Text)
+		}
+	}
+	return n, nil
+}
+
 func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(string) error) (*runner.Answer, error) {
 	s.last.Store(req)
 	text := ""
@@ -54,6 +65,9 @@ func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(str
 				text = p.Text
 			}
 		}
+	}
+	if req.Thought.Mode != talk.ThinkDefault && !req.Thought.Lenient && text == "plain" {
+		return nil, &talk.ThoughtError{Why: "the model does not reason"}
 	}
 	a := &runner.Answer{Stop: runtimes.StopEnd, Timings: runner.Timings{Prompt: 12, Reused: 8, Generated: 5, FirstToken: time.Millisecond, Generate: time.Millisecond}}
 	write := func(texts ...string) (*runner.Answer, error) {
@@ -88,7 +102,7 @@ func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(str
 	case text == "full":
 		return nil, fmt.Errorf("reading: %w", runtimes.ErrFull)
 	case text == "think" && req.Reasoned != nil:
-		a.Reasoning = "Hm."
+		a.Reasoning, a.Timings.Reasoned = "Hm.", 2
 		if err := req.Reasoned("Hm."); err != nil {
 			return a, err
 		}

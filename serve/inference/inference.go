@@ -4,10 +4,7 @@
 package inference
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/runtimes/runner"
@@ -31,17 +28,7 @@ type request struct {
 type body struct{ request }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (b *body) UnmarshalJSON(data []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&b.request); err != nil {
-		return api.Invalid("", "%v", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return api.Invalid("", "the body has data after the JSON value")
-	}
-	return nil
-}
+func (b *body) UnmarshalJSON(data []byte) error { return api.UnmarshalKnown(data, &b.request) }
 
 // answer is the result of /infer.
 type answer struct {

@@ -1,11 +1,7 @@
 package jobs
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/eval/suite"
@@ -37,17 +33,7 @@ type evaluation struct {
 type body[T any] struct{ v T }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (b *body[T]) UnmarshalJSON(data []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&b.v); err != nil {
-		return api.Invalid("", "%v", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return api.Invalid("", "the body has data after the JSON value")
-	}
-	return nil
-}
+func (b *body[T]) UnmarshalJSON(data []byte) error { return api.UnmarshalKnown(data, &b.v) }
 
 // assemble answers POST /assemble.
 func (j *Jobs) assemble(c *api.Call) error {

@@ -89,6 +89,13 @@ func show(c *api.Call) error {
 			can = append(can, "vision")
 		}
 	}
+	r, err := c.CanReason(m)
+	if err != nil {
+		return err
+	}
+	if r.Reasons {
+		can = append(can, "thinking")
+	}
 	return c.Reply(map[string]any{
 		"license": a.License, "modelfile": "", "parameters": "", "template": "", "details": details{Format: "gguf", Families: []string{}},
 		"model_info": map[string]any{"general.name": a.Name}, "capabilities": can,

@@ -17,6 +17,8 @@ type common struct {
 	Format  json.RawMessage `json:"format"`
 	Options options         `json:"options"`
 
+	Think json.RawMessage `json:"think"` // true, false or a level
+
 	Logprobs bool `json:"logprobs"` // not supported
 }
 
@@ -202,6 +204,9 @@ func (q *common) ask(s *api.Server) (*api.Ask, error) {
 		return nil, err
 	}
 	ask := &api.Ask{Model: m}
+	if err := q.think(ask); err != nil {
+		return nil, err
+	}
 	p, o := &ask.Request.Preferences, &q.Options
 	for _, f := range []struct {
 		name  string
@@ -246,6 +251,23 @@ func (q *common) refused() error {
 		if f.set {
 			return api.Unsupported(f.name, "%s: not supported", f.name)
 		}
+	}
+	return nil
+}
+
+// think translates the reasoning. As in Ollama, a model that cannot reason refuses to, and
+// one that always does ignores false.
+func (q *common) think(ask *api.Ask) error {
+	var on bool
+	var level string
+	switch {
+	case len(q.Think) == 0 || bytes.Equal(q.Think, []byte("null")):
+	case json.Unmarshal(q.Think, &on) == nil:
+		ask.Reason("think", on, !on)
+	case json.Unmarshal(q.Think, &level) == nil:
+		return ask.Effort("think", level)
+	default:
+		return api.Invalid("think", "think: want true, false or a level")
 	}
 	return nil
 }

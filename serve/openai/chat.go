@@ -27,6 +27,28 @@ type chatRequest struct {
 	TopLogprobs *int     `json:"top_logprobs"`
 	Modalities  []string `json:"modalities"`
 	Parallel    *bool    `json:"parallel_tool_calls"`
+
+	Effort    *string        `json:"reasoning_effort"`
+	Reasoning *reasoning     `json:"reasoning"`            // of routers, as of /v1/responses
+	Template  map[string]any `json:"chat_template_kwargs"` // of local servers
+}
+
+// reasoning is how much the model reasons.
+type reasoning struct {
+	Effort *string `json:"effort"`
+}
+
+// think translates the reasoning of a request.
+func think(ask *api.Ask, effort *string, r *reasoning, vars map[string]any) error {
+	ask.Template("chat_template_kwargs", vars)
+	param := "reasoning_effort"
+	if effort == nil && r != nil {
+		effort, param = r.Effort, "reasoning.effort"
+	}
+	if effort == nil {
+		return nil
+	}
+	return ask.Effort(param, *effort)
 }
 
 // ask translates a request.
@@ -42,10 +64,16 @@ func (q *chatRequest) ask(s *api.Server) (*api.Ask, error) {
 	if err := limit("max_completion_tokens", q.MaxOutput, &ask.Request.Preferences); err != nil {
 		return nil, err
 	}
+	if len(q.Messages) == 0 {
+		return nil, api.Invalid("messages", "messages: want at least one")
+	}
 	if ask.Request.Messages, ask.Foreign, err = turns(q.Messages); err != nil {
 		return nil, err
 	}
 	if err := q.unsupported(); err != nil {
+		return nil, err
+	}
+	if err := think(ask, q.Effort, q.Reasoning, q.Template); err != nil {
 		return nil, err
 	}
 	list, err := tools(q.Tools)

@@ -98,7 +98,7 @@ func (one *item) output(at string) (string, error) {
 		return "", api.Invalid(at+".output", "%s.output: missing", at)
 	}
 	var parts content
-	if err := json.Unmarshal(one.Output, &parts); err != nil {
+	if err := api.Unmarshal(one.Output, &parts); err != nil {
 		return "", api.Invalid(at+".output", "%s.output: want a string or an array of parts", at)
 	}
 	var texts []string

@@ -63,9 +63,6 @@ var roles = map[string]talk.Role{
 
 // turns translates the turns of a conversation.
 func turns(list []message) (out []talk.Message, media bool, err error) {
-	if len(list) == 0 {
-		return nil, false, api.Invalid("messages", "messages: want at least one")
-	}
 	names := map[string]string{} // of calls by their ids
 	for i, m := range list {
 		at := fmt.Sprintf("messages[%d]", i)
@@ -87,6 +84,9 @@ func turns(list []message) (out []talk.Message, media bool, err error) {
 		media = media || shown
 		if turn.Calls, err = calls(at, m, names); err != nil {
 			return nil, false, err
+		}
+		if m.Role == "tool" && m.ToolCallID == "" {
+			return nil, false, api.Invalid(at+".tool_call_id", "%s.tool_call_id: missing", at)
 		}
 		if turn.Role == talk.Tool {
 			if turn.Name = names[m.ToolCallID]; turn.Name == "" {
@@ -155,7 +155,7 @@ func picture(at string, raw json.RawMessage) (talk.Part, error) {
 		URL string `json:"url"`
 	}
 	if json.Unmarshal(raw, &url) != nil {
-		if err := json.Unmarshal(raw, &nested); err != nil {
+		if err := api.Unmarshal(raw, &nested); err != nil {
 			return talk.Part{}, api.Invalid(at+".image_url", "%s.image_url: want {\"url\": \"data:image/png;base64,…\"}", at)
 		}
 		url = nested.URL

@@ -13,10 +13,12 @@ import (
 // Mount adds the routes of the API to a server.
 func Mount(s *api.Server) {
 	s.Shape("/", envelope)
+	saved := &kept{all: map[string]conversation{}}
 	s.Handle(
 		api.Route{Method: "POST", Pattern: "/v1/chat/completions", Serve: chat},
 		api.Route{Method: "POST", Pattern: "/v1/completions", Serve: complete},
-		api.Route{Method: "POST", Pattern: "/v1/responses", Serve: respond(&kept{all: map[string]conversation{}})},
+		api.Route{Method: "POST", Pattern: "/v1/responses", Serve: respond(saved)},
+		api.Route{Method: "POST", Pattern: "/v1/responses/input_tokens", Serve: inputTokens(saved)},
 		api.Route{Method: "POST", Pattern: "/v1/embeddings", Serve: embeddings},
 		api.Route{Method: "POST", Pattern: "/v1/rerank", Serve: rerank},
 		api.Route{Method: "POST", Pattern: "/tokenize", Serve: tokenize},
@@ -85,11 +87,12 @@ type usage struct {
 // usageOf returns the counts of the choices of an answer. Their common prompt counts once.
 func usageOf(results ...*api.Result) *usage {
 	prompt, cached, generated := results[0].Usage()
+	reasoned := results[0].Timings.Reasoned
 	for _, r := range results[1:] {
 		_, _, more := r.Usage()
-		generated += more
+		generated, reasoned = generated+more, reasoned+r.Timings.Reasoned
 	}
-	return &usage{prompt, generated, prompt + generated, map[string]int{"cached_tokens": cached}, map[string]int{"reasoning_tokens": 0}}
+	return &usage{prompt, generated, prompt + generated, map[string]int{"cached_tokens": cached}, map[string]int{"reasoning_tokens": reasoned}}
 }
 
 // finish returns the reason of an answer's end in the words of the API.

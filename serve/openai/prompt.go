@@ -55,7 +55,7 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 // tokenIDs reads a list of one token id or more.
 func tokenIDs(data []byte) (ids []int32, ok bool) {
 	var list []*int32
-	if json.Unmarshal(data, &list) != nil || len(list) == 0 {
+	if api.Unmarshal(data, &list) != nil || len(list) == 0 {
 		return nil, false
 	}
 	for _, id := range list {

@@ -197,7 +197,7 @@ func choice(raw json.RawMessage) (mode, name string, err error) {
 			Name string `json:"name"`
 		} `json:"function"`
 	}
-	if json.Unmarshal(raw, &named) != nil || named.Type != "function" || named.Name+named.Function.Name == "" {
+	if api.Unmarshal(raw, &named) != nil || named.Type != "function" || named.Name+named.Function.Name == "" {
 		return "", "", api.Invalid("tool_choice", "tool_choice: want auto, none, required or {\"type\": \"function\", \"function\": {\"name\": …}}")
 	}
 	return "required", named.Function.Name + named.Name, nil

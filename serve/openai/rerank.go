@@ -30,7 +30,7 @@ func (d *document) UnmarshalJSON(data []byte) error {
 	if bytes.HasPrefix(data, []byte(`"`)) {
 		return json.Unmarshal(data, &d.Text)
 	}
-	if json.Unmarshal(data, &q) != nil || q.Text == nil {
+	if api.Unmarshal(data, &q) != nil || q.Text == nil {
 		return api.Invalid("documents", "documents: want texts, or objects with a text")
 	}
 	d.Text = *q.Text

@@ -23,6 +23,7 @@ type responseRequest struct {
 	Tools        []flatTool      `json:"tools"`
 	ToolChoice   json.RawMessage `json:"tool_choice"`
 	TopLogprobs  *int            `json:"top_logprobs"`
+	Reasoning    *reasoning      `json:"reasoning"`
 	Text         *struct {
 		Format struct {
 			Type   string          `json:"type"`
@@ -57,9 +58,15 @@ func (q *responseRequest) ask(s *api.Server, earlier []talk.Message) (*api.Ask, 
 	case q.TopLogprobs != nil && *q.TopLogprobs != 0:
 		return nil, api.Unsupported("top_logprobs", "top_logprobs: not supported")
 	}
+	if err := think(ask, nil, q.Reasoning, nil); err != nil {
+		return nil, err
+	}
 	list, err := q.Input.messages()
 	if err != nil {
 		return nil, err
+	}
+	if len(list)+len(earlier) == 0 {
+		return nil, api.Invalid("input", "input: want at least one item")
 	}
 	later, media, err := turns(list)
 	if err != nil {
@@ -190,10 +197,41 @@ func (q *responseRequest) newResponse(c *api.Call, model string) *response {
 // end completes a response.
 func (r *response) end(a *api.Result) {
 	prompt, cached, generated := a.Usage()
-	r.Usage = &itemUsage{prompt, map[string]int{"cached_tokens": cached}, generated, map[string]int{"reasoning_tokens": 0}, prompt + generated}
+	r.Usage = &itemUsage{prompt, map[string]int{"cached_tokens": cached}, generated, map[string]int{"reasoning_tokens": a.Timings.Reasoned}, prompt + generated}
 	r.Status = "completed"
 	if a.Finish == api.Length {
 		r.Status, r.Incomplete = "incomplete", map[string]string{"reason": "max_output_tokens"}
+	}
+}
+
+// read reads a request and translates it.
+func (q *responseRequest) read(c *api.Call, kept *kept) (*api.Ask, error) {
+	if err := c.Read(q); err != nil {
+		return nil, err
+	}
+	var earlier []talk.Message
+	if q.Previous != nil && *q.Previous != "" {
+		var ok bool
+		if earlier, ok = kept.get(*q.Previous, c.Key); !ok {
+			return nil, api.Invalid("previous_response_id", "previous_response_id: unknown response %.80q; the server keeps the last %d", *q.Previous, maxKept)
+		}
+	}
+	return q.ask(c.Server(), earlier)
+}
+
+// inputTokens returns the handler of /v1/responses/input_tokens.
+func inputTokens(kept *kept) func(c *api.Call) error {
+	return func(c *api.Call) error {
+		var q responseRequest
+		ask, err := q.read(c, kept)
+		if err != nil {
+			return err
+		}
+		n, err := c.Count(ask)
+		if err != nil {
+			return err
+		}
+		return c.Reply(map[string]any{"object": "response.input_tokens", "input_tokens": n})
 	}
 }
 
@@ -201,17 +239,7 @@ func (r *response) end(a *api.Result) {
 func respond(kept *kept) func(c *api.Call) error {
 	return func(c *api.Call) error {
 		var q responseRequest
-		if err := c.Read(&q); err != nil {
-			return err
-		}
-		var earlier []talk.Message
-		if q.Previous != nil && *q.Previous != "" {
-			var ok bool
-			if earlier, ok = kept.get(*q.Previous, c.Key); !ok {
-				return api.Invalid("previous_response_id", "previous_response_id: unknown response %.80q; the server keeps the last %d", *q.Previous, maxKept)
-			}
-		}
-		ask, err := q.ask(c.Server(), earlier)
+		ask, err := q.read(c, kept)
 		if err != nil {
 			return err
 		}

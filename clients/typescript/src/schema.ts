@@ -106,6 +106,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/responses/input_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Count the tokens of the prompt of a response. */
+        post: operations["postV1ResponsesInputTokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -151,6 +168,23 @@ export interface paths {
         put?: never;
         /** Answer a conversation. */
         post: operations["postV1Messages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Count the tokens of the prompt of a message. */
+        post: operations["postV1MessagesCountTokens"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1124,6 +1158,14 @@ export interface components {
             }[] | null;
             tool_choice?: components["schemas"]["ToolChoice"];
             parallel_tool_calls?: boolean | null;
+            reasoning_effort?: components["schemas"]["Effort"];
+            reasoning?: {
+                effort?: components["schemas"]["Effort"];
+            } | null;
+            /** @description Variables of the chat template. */
+            chat_template_kwargs?: {
+                [key: string]: string | number | boolean | null;
+            } | null;
             response_format?: {
                 /** @enum {unknown} */
                 type?: "text" | "json_object" | "json_schema";
@@ -1131,6 +1173,11 @@ export interface components {
             logprobs?: boolean | null;
             top_logprobs?: number | null;
         };
+        /**
+         * @description How much the model reasons, if its chat template has such a switch.
+         * @enum {unknown}
+         */
+        Effort: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max" | null;
         Usage: {
             prompt_tokens: number;
             completion_tokens: number;
@@ -1238,6 +1285,9 @@ export interface components {
             top_p?: number | null;
             stream?: boolean | null;
             store?: boolean | null;
+            reasoning?: {
+                effort?: components["schemas"]["Effort"];
+            } | null;
             tools?: Record<string, never>[] | null;
             tool_choice?: components["schemas"]["ToolChoice"];
             text?: Record<string, never> | null;
@@ -1253,7 +1303,7 @@ export interface components {
             }[];
             usage: Record<string, never> | null;
         };
-        MessagesRequest: {
+        CountRequest: {
             model?: string | null;
             system?: components["schemas"]["Content"];
             messages: {
@@ -1261,7 +1311,6 @@ export interface components {
                 role: "user" | "assistant";
                 content: components["schemas"]["Content"];
             }[];
-            max_tokens: number;
             stop_sequences?: string[] | null;
             stream?: boolean | null;
             temperature?: number | null;
@@ -1271,7 +1320,27 @@ export interface components {
             tool_choice?: {
                 /** @enum {unknown} */
                 type: "auto" | "any" | "tool" | "none";
+                name?: string;
+                disable_parallel_tool_use?: boolean | null;
             } | null;
+            /** @description Ignored by a model without a switch of reasoning in its chat template. */
+            thinking?: {
+                /** @enum {unknown} */
+                type: "enabled" | "disabled" | "adaptive";
+                /** @description Needed by enabled; less than max_tokens. */
+                budget_tokens?: number | null;
+            } | null;
+        };
+        MessagesRequest: components["schemas"]["CountRequest"] & {
+            max_tokens: number;
+        };
+        Counted: {
+            input_tokens: number;
+        };
+        ResponseCounted: {
+            /** @constant */
+            object: "response.input_tokens";
+            input_tokens: number;
         };
         Message: {
             /** @constant */
@@ -1308,6 +1377,7 @@ export interface components {
                 };
             }[] | null;
             format?: string | Record<string, never> | null;
+            think?: (boolean | null) | components["schemas"]["Effort"];
             /** @default true */
             stream: boolean | null;
             options?: null | components["schemas"]["OllamaOptions"];
@@ -1317,8 +1387,10 @@ export interface components {
             prompt?: string | null;
             system?: string | null;
             images?: string[] | null;
+            /** @description Excludes images and system. */
             raw?: boolean | null;
             format?: string | Record<string, never> | null;
+            think?: (boolean | null) | components["schemas"]["Effort"];
             /** @default true */
             stream: boolean | null;
             options?: null | components["schemas"]["OllamaOptions"];
@@ -2009,6 +2081,120 @@ export interface operations {
             };
         };
     };
+    postV1ResponsesInputTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResponseRequest"];
+            };
+        };
+        responses: {
+            /** @description The count. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseCounted"];
+                };
+            };
+            /** @description The request is invalid, or asks for what the model does not support. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description A known key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The Host or the Origin is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown model. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The body is not application/json. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests wait; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description An internal error. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description The server shuts down, or an engine exceeded its time limit. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     getV1Models: {
         parameters: {
             query?: never;
@@ -2117,6 +2303,120 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Message"];
                     "text/event-stream": unknown;
+                };
+            };
+            /** @description The request is invalid, or asks for what the model does not support. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+            /** @description A known key is required. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+            /** @description The Host or the Origin is not allowed. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+            /** @description Unknown model. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+            /** @description The body is not application/json. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+            /** @description Too many requests wait; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+            /** @description An internal error. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+            /** @description The server shuts down, or an engine exceeded its time limit. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnthropicError"];
+                };
+            };
+        };
+    };
+    postV1MessagesCountTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CountRequest"];
+            };
+        };
+        responses: {
+            /** @description The count. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Counted"];
                 };
             };
             /** @description The request is invalid, or asks for what the model does not support. */
