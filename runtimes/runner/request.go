@@ -27,6 +27,9 @@ type Request struct {
 
 	Thought talk.Thought `json:"-"` // how much the model reasons
 
+	// GoesOn continues the last turn, if it is the model's, instead of starting another one.
+	GoesOn bool `json:"-"`
+
 	Context bool `json:"-"` // record [Answer].Context
 	// Owner names who asks: a kept sequence is used only for the one whose text it is.
 	Owner string `json:"-"`
@@ -116,6 +119,7 @@ type Answer struct {
 	Calls     []talk.Call  // calls left for the caller to perform
 	Tokens    []int32
 	Stop      runtimes.Stop
+	StopText  string // the stop string of [StopWord]
 	Timings   Timings
 	Backends  []Backend // of the parts used, the core first
 	Made      []Made    // by decoders, in the order of the request

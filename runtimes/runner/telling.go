@@ -238,7 +238,7 @@ func (t *telling) end() error {
 	err := t.add(t.reader.End())
 	a := t.answer
 	a.Text, a.Reasoning = t.text.String(), t.reasoning.String()
-	a.Timings.Generated = len(a.Tokens)
+	a.Timings.Generated, a.StopText = len(a.Tokens), t.reader.StopWord()
 	if !t.first.IsZero() {
 		a.Timings.FirstToken, a.Timings.Generate = t.first.Sub(t.begun), t.last.Sub(t.first)-t.away
 	}

@@ -57,6 +57,9 @@ func (r *Runner) render(t *talk.Talk, req *Request) (talk.Prompt, error) {
 		return r.tokenPrompt(req.Tokens)
 	}
 	described := t.Dialect().Guided && len(req.Tools) > 0 && !r.opt.Raw
+	if req.GoesOn {
+		t = t.GoesOn()
+	}
 	if req.Messages != nil || !req.Plain && t.Chats() || !onlyText(req.Inputs) || described {
 		return t.Render(req.messages(), req.Tools)
 	}

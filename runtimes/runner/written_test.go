@@ -88,3 +88,26 @@ func TestThoughts(t *testing.T) {
 		}
 	}
 }
+
+// TestGoesOn continues the turn of the model, up to a stop string that the answer names.
+func TestGoesOn(t *testing.T) {
+	b := build(t)
+	b.Assembly.Modalities = nil
+	b.Template = "{% for m in messages %}[{{ m.content }}]{% endfor %}{% if add_generation_prompt %}[{% endif %}"
+	for goesOn, held := range map[bool]string{true: "[q][Hello ", false: "[q][He][llo "} {
+		e := script(t, "llo END more")
+		r, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{e}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := runner.Request{Messages: []talk.Message{talk.Text(talk.User, "q"), talk.Text(talk.Assistant, "He")}, GoesOn: goesOn}
+		req.Preferences.MaxTokens, req.Preferences.Stop = 40, []string{"or", "END"}
+		a, err := r.Answer(t.Context(), req, nil)
+		if err != nil || a.Text != "llo " || a.StopText != "END" || !strings.Contains(e.held(), held) {
+			t.Errorf("%v: got %+v, %v, held %q", goesOn, a, err, e.held())
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package talk
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
@@ -38,6 +39,7 @@ type Reader struct {
 	tool    string          // that the open message of harmony calls
 	held    string          // text that may be the start of a stop string
 	stopped bool
+	word    string       // the stop string that ended the answer
 	finder  *chat.Finder // of a guided dialect's calls
 
 	tagged tagged // of reasoning between tags
@@ -260,9 +262,9 @@ func (r *Reader) found(d *Delta, list []chat.Found) {
 // answer adds text of the answer, up to a stop string.
 func (r *Reader) answer(d *Delta, text string) {
 	r.held += text
-	if at := firstOf(r.held, r.opt.Stop); at >= 0 {
+	if at, word := firstOf(r.held, r.opt.Stop); at >= 0 {
 		d.Text += r.held[:at]
-		r.held, r.stopped = "", true
+		r.held, r.stopped, r.word = "", true, word
 		return
 	}
 	free := len(r.held) - maybeStop(r.held, r.opt.Stop)
@@ -306,7 +308,7 @@ func (r *Reader) End() Delta {
 	if r.stopped {
 		return d
 	}
-	r.put(&d, r.decoder.Flush())
+	r.put(&d, complete(r.decoder.Flush()))
 	if lead := r.lead; lead != "" {
 		if r.lead = ""; r.tagged == withinTags {
 			d.Reasoning += lead
@@ -331,6 +333,20 @@ func (r *Reader) End() Delta {
 	return d
 }
 
+// complete returns a text without the start of a character at its end: a limit of tokens cut
+// it.
+func complete(text string) string {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRuneInString(tail) {
+				return text[:len(text)-n]
+			}
+			break
+		}
+	}
+	return text
+}
+
 // Pending returns the text after a call that may begin another one.
 func (r *Reader) Pending() string {
 	if r.finder == nil {
@@ -342,15 +358,19 @@ func (r *Reader) Pending() string {
 // Stopped reports whether a stop string ended the answer.
 func (r *Reader) Stopped() bool { return r.stopped }
 
-// firstOf returns the index of the first occurrence of any of the strings, or -1.
-func firstOf(text string, stops []string) int {
-	first := -1
+// StopWord returns the stop string that ended the answer, or "".
+func (r *Reader) StopWord() string { return r.word }
+
+// firstOf returns the index of the first occurrence of any of the strings and that string,
+// or -1.
+func firstOf(text string, stops []string) (first int, word string) {
+	first = -1
 	for _, s := range stops {
 		if at := strings.Index(text, s); s != "" && at >= 0 && (first < 0 || at < first) {
-			first = at
+			first, word = at, s
 		}
 	}
-	return first
+	return first, word
 }
 
 // maybeStop returns the length of the longest suffix of text that is a prefix of a

@@ -172,6 +172,7 @@ func (d *draft) marked(turns []chat.Message, messages []Message, opt chat.Option
 
 // templated renders the model's template.
 func (d *draft) templated(messages []Message, tools []Definition) (string, error) {
+	messages, goesOn := d.unended(messages)
 	turns := make([]chat.Message, len(messages))
 	for i, m := range messages {
 		turns[i] = chat.Message{
@@ -186,7 +187,7 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 			})
 		}
 	}
-	opt := chat.Options{AddGenerationPrompt: true, BOS: d.piece(d.tok.Special().BOS), EOS: d.piece(d.tok.Special().EOS), Vars: d.variables()}
+	opt := chat.Options{AddGenerationPrompt: !goesOn, BOS: d.piece(d.tok.Special().BOS), EOS: d.piece(d.tok.Special().EOS), Vars: d.variables()}
 	if d.now != nil {
 		opt.Now = d.now()
 	}
@@ -202,6 +203,13 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 	text, err := d.rendered(turns, messages, opt)
 	if err != nil {
 		return "", fmt.Errorf("rendering the conversation: %w", err)
+	}
+	if goesOn {
+		at := strings.LastIndex(text, string(d.cut))
+		if at < 0 {
+			return "", errors.New("rendering the conversation: the template drops the last turn")
+		}
+		text = text[:at]
 	}
 	// A template may write JSON as ASCII.
 	text = strings.ReplaceAll(text, escape(d.letter), string(d.letter))

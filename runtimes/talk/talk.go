@@ -122,6 +122,7 @@ type Talk struct {
 	tags              [2]string // around reasoning that is text: the vocabulary has no tokens for it
 	reasoning         func() Reasoning
 	vars              map[string]any // of the template
+	goesOn            bool           // the answer goes on with the last turn
 	args, callID      int32          // within a call; None: text, or the form has none
 	// Harmony's tokens: before a role, before the name of a channel, before its
 	// content. None if the vocabulary lacks one.

@@ -313,15 +313,17 @@ func TestReaderBegins(t *testing.T) {
 	}
 }
 
-// An unterminated block is bounded, invalid UTF-8 is replaced.
+// An unterminated block is bounded, invalid UTF-8 is replaced, a cut character is dropped.
 func TestReaderBounds(t *testing.T) {
 	tk := newTalk(t, "")
 	_, _, calls, _ := read(tk, talk.ReadOptions{}, "¦<tool_call>¦"+strings.Repeat("x", 3*abi.MaxToolCall)+"¦</tool_call>¦")
 	if len(calls) != 1 || !strings.Contains(calls[0].Fault, "limit 65536") || len(calls[0].Block) > 1024 {
 		t.Errorf("%.100v", calls)
 	}
-	if text, _, _, _ := read(tk, talk.ReadOptions{}, "a\xff\xe6\x97"); text != "a\uFFFD\uFFFD" {
-		t.Errorf("%q", text)
+	for in, want := range map[string]string{"a\xff\xe6\x97": "a\uFFFD", "日\xf0\x9f\x98": "日", "\xe6": "", "a\x97": "a\uFFFD", "\xe6\x97b": "\uFFFDb", "日": "日"} {
+		if text, _, _, _ := read(tk, talk.ReadOptions{}, in); text != want {
+			t.Errorf("%q: got %q, want %q", in, text, want)
+		}
 	}
 	r := tk.Reader(talk.ReadOptions{})
 	if d := r.Next(9999); !cmp.Equal(d, talk.Delta{}) {

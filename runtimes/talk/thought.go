@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/tokenizer"
 )
@@ -78,6 +79,26 @@ func (t *Talk) With(want Thought) (*Talk, error) {
 	out := *t
 	out.vars = vars
 	return &out, nil
+}
+
+// GoesOn returns a Talk whose answers continue the last turn of a conversation, if it is the
+// model's, instead of starting another one.
+func (t *Talk) GoesOn() *Talk {
+	out := *t
+	out.goesOn = true
+	return &out
+}
+
+// unended marks the end of the last turn of a conversation that goes on with it.
+func (d *draft) unended(messages []Message) ([]Message, bool) {
+	last := len(messages) - 1
+	if !d.goesOn || messages[last].Role != Assistant || len(messages[last].Parts) == 0 || len(messages[last].Calls) > 0 {
+		return messages, false
+	}
+	messages = slices.Clone(messages)
+	m := &messages[last]
+	m.Parts = append(slices.Clone(m.Parts[:len(m.Parts)-1]), Part{Type: abi.Text, Text: m.Parts[len(m.Parts)-1].Text + string(d.cut)})
+	return messages, true
 }
 
 // decide sets the variables of a thought.

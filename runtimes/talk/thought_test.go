@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes/talk"
@@ -138,6 +139,30 @@ func TestTags(t *testing.T) {
 		if text != c.text || reasoning != c.reasoning || calls != nil {
 			t.Errorf("%q: got %q, reasoning %q, %v, want %q, %q", c.in, text, reasoning, calls, c.text, c.reasoning)
 		}
+	}
+}
+
+// TestGoesOn continues the last turn of the model.
+func TestGoesOn(t *testing.T) {
+	user := talk.Text(talk.User, "hi")
+	tk := newTalk(t, chatML).GoesOn()
+	for _, c := range []struct {
+		turns []talk.Message
+		want  string // at the end
+	}{
+		{[]talk.Message{user, talk.Text(talk.Assistant, "He said <|im_end|> ")}, "¦<|im_start|>¦assistant\nHe said <|im_end|> "},
+		{[]talk.Message{user, {Role: talk.Assistant, Parts: []talk.Part{{Type: abi.Text, Text: "a"}, {Type: abi.Text, Text: "b"}}}}, "assistant\na\nb"},
+		{[]talk.Message{user, talk.Text(talk.Assistant, "He"), user}, "¦<|im_start|>¦user\nhi¦<|im_end|>¦\n¦<|im_start|>¦assistant\n"},
+		{[]talk.Message{user, {Role: talk.Assistant, Calls: []talk.Call{{Name: "f"}}}}, "¦</tool_call>¦¦<|im_end|>¦\n¦<|im_start|>¦assistant\n"},
+		{[]talk.Message{user}, "assistant\n"},
+	} {
+		p, err := tk.Render(c.turns, nil)
+		if got := show(tk, p); err != nil || !strings.HasSuffix(got, c.want) {
+			t.Errorf("got %q, %v, want %q", got, err, c.want)
+		}
+	}
+	if _, err := newTalk(t, "{{ messages[0].content }}").GoesOn().Render([]talk.Message{user, talk.Text(talk.Assistant, "He")}, nil); err == nil {
+		t.Error("a template drops the turn that goes on")
 	}
 }
 

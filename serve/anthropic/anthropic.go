@@ -84,6 +84,14 @@ func stopReason(r *api.Result) *string {
 	return &why
 }
 
+// stopSequence returns the stop string that ended an answer, or nil.
+func stopSequence(r *api.Result) *string {
+	if r.Finish != api.Stopped || !r.StopWord() {
+		return nil
+	}
+	return &r.StopText
+}
+
 func toolUse(c talk.Call, input json.RawMessage) block {
 	return block{Type: "tool_use", ID: c.ID, Name: c.Name, Input: input}
 }
@@ -134,6 +142,6 @@ func messages(c *api.Call) error {
 	for _, one := range r.Calls {
 		base.Content = append(base.Content, toolUse(one, one.Arguments))
 	}
-	base.StopReason, base.Usage = stopReason(r), usageOf(r)
+	base.StopReason, base.StopSequence, base.Usage = stopReason(r), stopSequence(r), usageOf(r)
 	return c.Reply(base)
 }

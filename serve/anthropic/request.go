@@ -84,7 +84,10 @@ func (q *request) ask(s *api.Server) (*api.Ask, error) {
 	if err := q.turns(ask); err != nil {
 		return nil, err
 	}
-	return ask, q.choose(ask)
+	if err := q.choose(ask); err != nil {
+		return nil, err
+	}
+	return ask, ask.GoOn()
 }
 
 // prefer translates the limits and the sampling.
@@ -162,8 +165,8 @@ func (q *request) turns(ask *api.Ask) error {
 	for i, m := range q.Messages {
 		at := fmt.Sprintf("messages[%d]", i)
 		role := talk.Role(m.Role)
-		if role != talk.User && role != talk.Assistant {
-			return api.Invalid(at+".role", "%s.role: got %.40q, want user or assistant", at, m.Role)
+		if role != talk.User && role != talk.Assistant && role != talk.System {
+			return api.Invalid(at+".role", "%s.role: got %.40q, want user, assistant or system", at, m.Role)
 		}
 		if err := turn(ask, at, role, m.Content, names); err != nil {
 			return err

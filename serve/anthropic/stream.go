@@ -104,7 +104,7 @@ func (e *events) end(r *api.Result) error {
 		return err
 	}
 	u := usageOf(r)
-	stop := map[string]*string{"stop_reason": stopReason(r), "stop_sequence": nil}
+	stop := map[string]*string{"stop_reason": stopReason(r), "stop_sequence": stopSequence(r)}
 	if err := e.send(event{Type: "message_delta", Delta: stop, Usage: &u}); err != nil {
 		return err
 	}

@@ -212,9 +212,11 @@ func (s *Server) Model(name string) (*Model, error) {
 	if name == "" && len(models) == 1 {
 		return models[0], nil
 	}
-	for _, m := range models {
-		if slices.Contains(m.Names, name) {
-			return m, nil
+	for _, wanted := range []string{name, strings.TrimSuffix(name, ":latest")} { // as Ollama's clients complete names
+		for _, m := range models {
+			if slices.Contains(m.Names, wanted) {
+				return m, nil
+			}
 		}
 	}
 	if name == "" {

@@ -78,6 +78,20 @@ func (a *Ask) Constrain(param string, raw json.RawMessage) error {
 	return nil
 }
 
+// GoOn makes the answer continue the last turn, if it is the model's. A grammar would hold the
+// continuation alone.
+func (a *Ask) GoOn() error {
+	list := a.Request.Messages
+	if len(list) == 0 || list[len(list)-1].Role != talk.Assistant || len(list[len(list)-1].Calls) > 0 {
+		return nil
+	}
+	if a.Force != nil || a.Request.Preferences.Grammar != nil {
+		return Unsupported("messages", "messages: the answer goes on with the last turn, which excludes a format and a required tool")
+	}
+	a.Request.GoesOn = true
+	return nil
+}
+
 // AnyObject is the schema of any JSON object.
 var AnyObject = json.RawMessage(`{"type":"object"}`)
 

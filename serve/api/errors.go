@@ -76,7 +76,8 @@ func problem(ctx context.Context, err error, fed, foreign bool) *Error {
 	case ctx.Err() != nil:
 		return errGone
 	case errors.Is(err, runtimes.ErrFull):
-		e := Invalid("messages", "%v", err)
+		// In the words by which clients recognize it and shorten the conversation.
+		e := Invalid("messages", "prompt is too long: this model's maximum context length is exceeded: %v", err)
 		e.Code = "context_length_exceeded"
 		return e
 	case errors.Is(err, runner.ErrToken):

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -65,11 +66,14 @@ func (s *Server) share(w http.ResponseWriter, r *http.Request) (done bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id, Request-Id")
 	if r.Method != http.MethodOptions {
 		return false
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Last-Event-Id")
+	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE")
+	// Clients in browsers add headers with each version; the origin is allowed to send any.
+	h.Set("Access-Control-Allow-Headers", cmp.Or(r.Header.Get("Access-Control-Request-Headers"), "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Last-Event-Id"))
+	h.Add("Vary", "Access-Control-Request-Headers")
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }

@@ -73,6 +73,7 @@ func (s *Server) handler(route Route) http.HandlerFunc {
 		}
 		c := &Call{W: w, R: r, Key: name, ID: s.ID("req_"), server: s, any: route.AnyType, begun: time.Now(), span: &traced{}}
 		w.Header().Set("X-Request-Id", c.ID)
+		w.Header().Set("Request-Id", c.ID) // as Anthropic's clients read it
 		err := route.Serve(c)
 		if err != nil && c.status == 0 {
 			c.status = s.refuse(w, r, c.problem(err))

@@ -42,7 +42,7 @@ func newScripted() *scripted {
 
 func (s *scripted) Load(context.Context) error { return nil }
 func (s *scripted) Build() *builds.Build {
-	return &builds.Build{Assembly: &builds.Assembly{Name: "m", License: "MIT"}, Digest: "sha256:1"}
+	return &builds.Build{Assembly: &builds.Assembly{Name: "m", License: "MIT", Core: builds.Part{Name: "core"}}, Digest: "sha256:1"}
 }
 
 // Count counts the bytes of the texts.
@@ -114,6 +114,9 @@ func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(str
 	case text == "call":
 		a.Calls, a.Stop = []talk.Call{{Name: "w", Arguments: json.RawMessage(`{"c":"Paris"}`)}, {Name: "w", Arguments: json.RawMessage(`{"c":"Rome"}`)}}, runner.StopCall
 		return a, nil
+	}
+	if len(req.Preferences.Stop) > 0 {
+		a.Stop, a.StopText = runner.StopWord, req.Preferences.Stop[0]
 	}
 	if req.Preferences.MaxTokens == 1 {
 		a.Stop = runtimes.StopLength

@@ -83,24 +83,39 @@ func show(c *api.Call) error {
 		return err
 	}
 	a := m.Answerer.Build().Assembly
-	can := []string{"completion", "tools"}
-	for _, p := range a.Modalities {
-		if p.Modality == "image" {
-			can = append(can, "vision")
-		}
-	}
-	r, err := c.CanReason(m)
+	can, err := abilities(c, m)
 	if err != nil {
 		return err
-	}
-	if r.Reasons {
-		can = append(can, "thinking")
 	}
 	return c.Reply(map[string]any{
 		"license": a.License, "modelfile": "", "parameters": "", "template": "", "details": details{Format: "gguf", Families: []string{}},
 		"model_info": map[string]any{"general.name": a.Name}, "capabilities": can,
 		"modified_at": time.Unix(c.Server().Created(), 0).UTC().Format(time.RFC3339),
 	})
+}
+
+// abilities returns those of a model. One without a core encodes texts, or neither.
+func abilities(c *api.Call, m *api.Model) (can []string, err error) {
+	a := m.Answerer.Build().Assembly
+	if !a.HasCore() {
+		for _, p := range a.Modalities {
+			if p.Modality == "text" {
+				return []string{"embedding"}, nil
+			}
+		}
+		return []string{}, nil
+	}
+	can = []string{"completion", "tools"}
+	for _, p := range a.Modalities {
+		if p.Modality == "image" {
+			can = append(can, "vision")
+		}
+	}
+	r, err := c.CanReason(m)
+	if err == nil && r.Reasons {
+		can = append(can, "thinking")
+	}
+	return can, err
 }
 
 // message is a turn.

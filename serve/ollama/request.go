@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"strconv"
+	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/runtimes/talk"
@@ -18,6 +20,7 @@ type common struct {
 	Options options         `json:"options"`
 
 	Think json.RawMessage `json:"think"` // true, false or a level
+	Keep  json.RawMessage `json:"keep_alive"`
 
 	Logprobs bool `json:"logprobs"` // not supported
 }
@@ -100,7 +103,10 @@ func chat(c *api.Call) error {
 		return err
 	}
 	if len(q.Messages) == 0 {
-		return loaded(c, ask, true)
+		return q.loaded(c, ask, true)
+	}
+	if err := ask.GoOn(); err != nil {
+		return err
 	}
 	w := &writer{c: c, model: ask.Model.Name(), chat: true}
 	return w.answer(ask, q.Stream == nil || *q.Stream)
@@ -128,7 +134,7 @@ func generate(c *api.Call) error {
 		if err := q.constrain(ask); err != nil {
 			return err
 		}
-		return loaded(c, ask, false)
+		return q.loaded(c, ask, false)
 	case q.Raw && len(q.Images) > 0:
 		return api.Unsupported("images", "images: excluded by raw")
 	case q.Raw:
@@ -148,8 +154,12 @@ func generate(c *api.Call) error {
 	return w.answer(ask, q.Stream == nil || *q.Stream)
 }
 
-// loaded answers a request without a prompt, which asks to load the model.
-func loaded(c *api.Call, ask *api.Ask, chat bool) error {
+// loaded answers a request without a prompt, which asks to load the model, or with a
+// keep_alive of zero to unload it.
+func (q *common) loaded(c *api.Call, ask *api.Ask, chat bool) error {
+	if keep, _ := q.keep(); keep == 0 {
+		return api.Unsupported("keep_alive", "keep_alive: got 0 without a prompt; models are unloaded by --loaded and --model-memory")
+	}
 	if err := ask.Request.Preferences.Check(); err != nil {
 		return api.Invalid("options", "%v", err)
 	}
@@ -204,6 +214,9 @@ func (q *common) ask(s *api.Server) (*api.Ask, error) {
 		return nil, err
 	}
 	ask := &api.Ask{Model: m}
+	if _, err := q.keep(); err != nil {
+		return nil, err
+	}
 	if err := q.think(ask); err != nil {
 		return nil, err
 	}
@@ -253,6 +266,27 @@ func (q *common) refused() error {
 		}
 	}
 	return nil
+}
+
+// keep returns for how long the client wants the model to stay loaded, negative if it does not
+// matter. The limits of the server decide.
+func (q *common) keep() (time.Duration, error) {
+	var seconds float64
+	var text string
+	switch {
+	case len(q.Keep) == 0 || bytes.Equal(q.Keep, []byte("null")):
+		return -1, nil
+	case json.Unmarshal(q.Keep, &seconds) == nil:
+		return time.Duration(seconds * float64(time.Second)), nil
+	case json.Unmarshal(q.Keep, &text) == nil:
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			return time.Duration(n * float64(time.Second)), nil
+		}
+		if d, err := time.ParseDuration(text); err == nil {
+			return d, nil
+		}
+	}
+	return 0, api.Invalid("keep_alive", "keep_alive: got %.40s, want seconds or a duration such as 5m", q.Keep)
 }
 
 // think translates the reasoning. As in Ollama, a model that cannot reason refuses to, and

@@ -202,6 +202,6 @@ func chat(c *api.Call) error {
 		}
 		base.Choices = append(base.Choices, choiceOf{Index: i, Message: m, Logprobs: scores[i].take(), Finish: &why})
 	}
-	base.Usage, base.MM = usageOf(results...), extraOf(results...)
+	base.Usage, base.MM = usageOf(len(results), results...), extraOf(results...)
 	return c.Reply(base)
 }

@@ -32,7 +32,7 @@ func streamChat(c *api.Call, asks []*api.Ask, base completion, scores []*logprob
 		}
 	}
 	if count {
-		base.Choices, base.Usage = []choiceOf{}, usageOf(results...)
+		base.Choices, base.Usage = []choiceOf{}, usageOf(len(results), results...)
 		if err := st.Send("", base); err != nil {
 			return err
 		}

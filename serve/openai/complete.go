@@ -82,7 +82,7 @@ func complete(c *api.Call) error {
 	}
 	base := textCompletion{ID: c.Server().ID("cmpl-"), Object: "text_completion", Created: c.Server().Now().Unix(), Model: asks[0].Model.Name()}
 	if q.Stream {
-		return streamText(c, asks, base, q.Options != nil && q.Options.Usage)
+		return streamText(c, asks, base, q.choices(), q.Options != nil && q.Options.Usage)
 	}
 	results, err := c.AnswerEach(asks, nil)
 	if err != nil {
@@ -92,12 +92,12 @@ func complete(c *api.Call) error {
 		why := finish(r)
 		base.Choices = append(base.Choices, textChoice{Index: i, Text: r.Text, Finish: &why})
 	}
-	base.Usage = usageOf(results...)
+	base.Usage = usageOf(q.choices(), results...)
 	return c.Reply(base)
 }
 
 // streamText answers in chunks. Those of several choices alternate.
-func streamText(c *api.Call, asks []*api.Ask, base textCompletion, count bool) error {
+func streamText(c *api.Call, asks []*api.Ask, base textCompletion, n int, count bool) error {
 	st := c.Stream(api.SSE, ": ping\n\n")
 	defer st.End()
 	send := func(one textChoice) error {
@@ -116,7 +116,7 @@ func streamText(c *api.Call, asks []*api.Ask, base textCompletion, count bool) e
 		}
 	}
 	if count {
-		base.Choices, base.Usage = []textChoice{}, usageOf(results...)
+		base.Choices, base.Usage = []textChoice{}, usageOf(n, results...)
 		if err := st.Send("", base); err != nil {
 			return err
 		}

@@ -84,15 +84,20 @@ type usage struct {
 	Generated  map[string]int `json:"completion_tokens_details"`
 }
 
-// usageOf returns the counts of the choices of an answer. Their common prompt counts once.
-func usageOf(results ...*api.Result) *usage {
-	prompt, cached, generated := results[0].Usage()
-	reasoned := results[0].Timings.Reasoned
-	for _, r := range results[1:] {
-		_, _, more := r.Usage()
-		generated, reasoned = generated+more, reasoned+r.Timings.Reasoned
+// usageOf returns the counts of the choices of an answer. The prompt that n of them share
+// counts once.
+func usageOf(n int, results ...*api.Result) *usage {
+	u := &usage{}
+	cached, reasoned := 0, 0
+	for i, r := range results {
+		prompt, reused, generated := r.Usage()
+		if i%n == 0 {
+			u.Prompt, cached = u.Prompt+prompt, cached+reused
+		}
+		u.Completion, reasoned = u.Completion+generated, reasoned+r.Timings.Reasoned
 	}
-	return &usage{prompt, generated, prompt + generated, map[string]int{"cached_tokens": cached}, map[string]int{"reasoning_tokens": reasoned}}
+	u.Total, u.Details, u.Generated = u.Prompt+u.Completion, map[string]int{"cached_tokens": cached}, map[string]int{"reasoning_tokens": reasoned}
+	return u
 }
 
 // finish returns the reason of an answer's end in the words of the API.

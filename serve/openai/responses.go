@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/serve/api"
@@ -81,6 +82,9 @@ func (q *responseRequest) ask(s *api.Server, earlier []talk.Message) (*api.Ask, 
 
 // constrain translates the tools and the format.
 func (q *responseRequest) constrain(ask *api.Ask) error {
+	// Agents offer tools that OpenAI runs, or in another form, in addition to functions. The
+	// answer lists the tools that the model has.
+	q.Tools = slices.DeleteFunc(q.Tools, func(t flatTool) bool { return t.Type != "" && t.Type != "function" })
 	wrapped := make([]tool, len(q.Tools))
 	for i, t := range q.Tools {
 		wrapped[i] = tool{t.Type, t.function}

@@ -1308,7 +1308,7 @@ export interface components {
             system?: components["schemas"]["Content"];
             messages: {
                 /** @enum {unknown} */
-                role: "user" | "assistant";
+                role: "user" | "assistant" | "system";
                 content: components["schemas"]["Content"];
             }[];
             stop_sequences?: string[] | null;
@@ -1324,12 +1324,15 @@ export interface components {
                 disable_parallel_tool_use?: boolean | null;
             } | null;
             /** @description Ignored by a model without a switch of reasoning in its chat template. */
-            thinking?: {
+            thinking?: ({
                 /** @enum {unknown} */
-                type: "enabled" | "disabled" | "adaptive";
-                /** @description Needed by enabled; less than max_tokens. */
-                budget_tokens?: number | null;
-            } | null;
+                type: "disabled" | "adaptive";
+            } | null) | {
+                /** @constant */
+                type: "enabled";
+                /** @description Less than max_tokens. */
+                budget_tokens: number;
+            };
         };
         MessagesRequest: components["schemas"]["CountRequest"] & {
             max_tokens: number;
@@ -1377,6 +1380,8 @@ export interface components {
                 };
             }[] | null;
             format?: string | Record<string, never> | null;
+            /** @description Checked only; the limits of the server decide. */
+            keep_alive?: string | number | null;
             think?: (boolean | null) | components["schemas"]["Effort"];
             /** @default true */
             stream: boolean | null;
@@ -1390,6 +1395,8 @@ export interface components {
             /** @description Excludes images and system. */
             raw?: boolean | null;
             format?: string | Record<string, never> | null;
+            /** @description Checked only; the limits of the server decide. */
+            keep_alive?: string | number | null;
             think?: (boolean | null) | components["schemas"]["Effort"];
             /** @default true */
             stream: boolean | null;
