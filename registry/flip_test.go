@@ -13,7 +13,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/names"
 )
 
 // TestFlipIndex flips a bit of every byte of index.json, and with
@@ -79,7 +78,7 @@ func meaning(t *testing.T, raw []byte) map[string]string {
 	}
 	out := map[string]string{}
 	for _, e := range doc.Manifests {
-		out[names.RefName(e)+" "+e.Digest.String()] = fmt.Sprint(e.Size, e.MediaType, e.ArtifactType, e.Annotations["kind"])
+		out[refName(e)+" "+e.Digest.String()] = fmt.Sprint(e.Size, e.MediaType, e.ArtifactType, e.Annotations["kind"])
 	}
 	return out
 }

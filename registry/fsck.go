@@ -19,7 +19,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/names"
 )
 
 // FsckOptions for [Store.Fsck].
@@ -141,7 +140,7 @@ func (c *check) named(ctx context.Context, entries []ocispec.Descriptor) error {
 	digests := map[string]digest.Digest{}
 	seen := map[nodeKey]bool{}
 	for _, e := range entries {
-		ref := names.RefName(e)
+		ref := refName(e)
 		if ref != "" {
 			c.report.Tags++
 			if other, ok := digests[ref]; ok && other != e.Digest {

@@ -16,7 +16,6 @@ import (
 
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/names"
 )
 
 // defaultGrace is how long unnamed blobs are kept: longer than any push or
@@ -107,7 +106,7 @@ func (c *collection) markNamed(ctx context.Context) error {
 	}
 	var referrers []*artifact.Manifest
 	for _, e := range entries {
-		if artifact.IsManifest(e.MediaType) && names.RefName(e) == "" {
+		if artifact.IsManifest(e.MediaType) && refName(e) == "" {
 			n, err := c.s.node(e)
 			if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 				return err
@@ -199,7 +198,7 @@ func (c *collection) dropReferrers(ctx context.Context) error {
 	if len(gone) == 0 || c.dry {
 		return nil
 	}
-	return c.s.names.Update(ctx, func(e *names.Edit) error {
+	return c.s.names.Update(ctx, func(e *nameEdit) error {
 		for _, d := range c.report.Referrers {
 			if gone[d] {
 				e.Drop("", d)

@@ -12,7 +12,6 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/names"
 )
 
 // Limits of the manifest graph.
@@ -133,7 +132,7 @@ func (s *Store) Referrers(ctx context.Context, desc ocispec.Descriptor, artifact
 
 func (s *Store) pointing(ctx context.Context, desc ocispec.Descriptor, want func(*artifact.Manifest) bool) ([]ocispec.Descriptor, error) {
 	var parents []ocispec.Descriptor
-	err := s.withGraph(ctx, func(g *graph, _ *names.Index) error {
+	err := s.withGraph(ctx, func(g *graph, _ *nameIndex) error {
 		for _, v := range g.parents[desc.Digest] {
 			parents = append(parents, v.desc)
 		}

@@ -20,7 +20,6 @@ import (
 	"mm-abi.org/mm/internal/fsx/fsxtest"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/names"
 )
 
 // TestTargetsStayInside: an index whose target's name is a path cannot be
@@ -434,7 +433,7 @@ func TestSearchBothWays(t *testing.T) {
 		}
 		digests = append(digests, desc.Digest, sig.Digest, digest.FromString(fmt.Sprint(i)), ocispec.DescriptorEmptyJSON.Digest)
 	}
-	err := s.withGraph(context.Background(), func(g *graph, idx *names.Index) error {
+	err := s.withGraph(context.Background(), func(g *graph, idx *nameIndex) error {
 		for _, repo := range []string{"r0", "r1"} {
 			for _, d := range digests {
 				up, down := g.searchUp(idx, repo, d, map[digest.Digest]bool{}), g.searchDown(idx, idx.Repos[repo], d)

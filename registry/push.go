@@ -13,7 +13,6 @@ import (
 
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/names"
 )
 
 // Exists reports whether the blob exists with the right size. A manifest with
@@ -45,7 +44,7 @@ func (s *Store) listed(desc ocispec.Descriptor) (bool, error) {
 		return true, nil
 	}
 	there := false
-	err = s.names.View(func(idx *names.Index) error { there = len(idx.Digests[desc.Digest]) > 0; return nil })
+	err = s.names.View(func(idx *nameIndex) error { there = len(idx.Digests[desc.Digest]) > 0; return nil })
 	return there, err
 }
 
@@ -124,7 +123,7 @@ func (s *Store) list(ctx context.Context, n *artifact.Manifest) error {
 	if ok, err := s.Has(n.Descriptor); err != nil || !ok {
 		return errors.Join(err, errdef.ErrNotFound)
 	}
-	return s.names.Update(ctx, func(e *names.Edit) error { e.Set(n, ""); return nil })
+	return s.names.Update(ctx, func(e *nameEdit) error { e.Set(n, ""); return nil })
 }
 
 // AddBytes stores data as a blob.

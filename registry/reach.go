@@ -9,7 +9,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/names"
 )
 
 // graph holds the references between all manifests that the index reaches. It
@@ -32,18 +31,18 @@ type vertex struct {
 }
 
 // withGraph calls fn with the current graph and index.
-func (s *Store) withGraph(ctx context.Context, fn func(g *graph, idx *names.Index) error) error {
-	return s.names.Follow(func(c names.Changes) error {
+func (s *Store) withGraph(ctx context.Context, fn func(g *graph, idx *nameIndex) error) error {
+	return s.names.Follow(func(c nameChanges) error {
 		if c.All {
 			s.graph = &graph{at: map[nodeKey]*vertex{}, parents: map[digest.Digest][]*vertex{}, lost: map[nodeKey]*vertex{}}
 		}
 		return s.follow(ctx, s.graph, c)
-	}, func(idx *names.Index) error { return fn(s.graph, idx) })
+	}, func(idx *nameIndex) error { return fn(s.graph, idx) })
 }
 
 // follow applies changes of the index to the graph. Entries are added before
 // others are removed, so that a manifest in both is not read again.
-func (s *Store) follow(ctx context.Context, g *graph, c names.Changes) error {
+func (s *Store) follow(ctx context.Context, g *graph, c nameChanges) error {
 	for key, v := range g.lost { // one may have arrived
 		delete(g.lost, key)
 		if err := s.grow(ctx, g, []*vertex{v}); err != nil {
@@ -169,7 +168,7 @@ func (v *vertex) contains(d digest.Digest) bool { return slices.Contains(v.blobs
 const manyParents = 64
 
 // shown reports whether a tag of repo reaches d, or the subject of d.
-func (g *graph) shown(idx *names.Index, repo string, d digest.Digest) bool {
+func (g *graph) shown(idx *nameIndex, repo string, d digest.Digest) bool {
 	tags := idx.Repos[repo]
 	if len(tags) == 0 {
 		return false
@@ -182,7 +181,7 @@ func (g *graph) shown(idx *names.Index, repo string, d digest.Digest) bool {
 
 // searchUp searches the holders of d for a tag of repo, depth first: the
 // holders of a shared blob are visited one by one until one is tagged.
-func (g *graph) searchUp(idx *names.Index, repo string, d digest.Digest, seen map[digest.Digest]bool) bool {
+func (g *graph) searchUp(idx *nameIndex, repo string, d digest.Digest, seen map[digest.Digest]bool) bool {
 	if seen[d] {
 		return false
 	}
@@ -206,7 +205,7 @@ func (g *graph) searchUp(idx *names.Index, repo string, d digest.Digest, seen ma
 }
 
 // searchDown looks for d in all that the tags reach.
-func (g *graph) searchDown(idx *names.Index, tags map[string]bool, d digest.Digest) bool {
+func (g *graph) searchDown(idx *nameIndex, tags map[string]bool, d digest.Digest) bool {
 	var queue []nodeKey
 	for ref := range tags {
 		for _, e := range idx.Tags[ref] {
@@ -238,7 +237,7 @@ func (g *graph) searchDown(idx *names.Index, tags map[string]bool, d digest.Dige
 
 // described returns the descriptor of the reached blob d: that of a manifest
 // of the graph, or the one in a manifest that contains it.
-func (s *Store) described(g *graph, idx *names.Index, d digest.Digest) (ocispec.Descriptor, bool) {
+func (s *Store) described(g *graph, idx *nameIndex, d digest.Digest) (ocispec.Descriptor, bool) {
 	for _, mediaType := range artifact.ManifestTypes() {
 		if v := g.at[nodeKey{d, mediaType}]; v != nil {
 			return v.desc, true

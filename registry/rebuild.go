@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/names"
 )
 
 // DamagedError reports a layout whose index.json or oci-layout is missing or
@@ -63,13 +62,13 @@ func (s *Store) rebuild(ctx context.Context) (refs []string, err error) {
 		return nil, err
 	}
 	defer lock.Unlock()
-	if s.names.View(func(*names.Index) error { return nil }) != nil {
+	if s.names.View(func(*nameIndex) error { return nil }) != nil {
 		entries, err := s.restored(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range entries {
-			if ref := names.RefName(e); ref != "" {
+			if ref := refName(e); ref != "" {
 				refs = append(refs, ref)
 			}
 		}
@@ -131,9 +130,9 @@ func (s *Store) restored(ctx context.Context) ([]ocispec.Descriptor, error) {
 	for _, m := range found {
 		switch {
 		case byRef[m.ref] == m:
-			entries = append(entries, names.EntryOf(m.Manifest, m.ref))
+			entries = append(entries, entryOf(m.Manifest, m.ref))
 		case !m.child:
-			entries = append(entries, names.EntryOf(m.Manifest, ""))
+			entries = append(entries, entryOf(m.Manifest, ""))
 		}
 	}
 	return entries, nil
@@ -157,7 +156,7 @@ func (s *Store) stated(ctx context.Context, desc ocispec.Descriptor) string {
 	if id.Target != "" {
 		tag = abi.TargetTag(id.Version, id.Target)
 	}
-	if ref := id.Name + ":" + tag; names.CheckRef(ref) == nil {
+	if ref := id.Name + ":" + tag; checkRef(ref) == nil {
 		return ref
 	}
 	return ""

@@ -17,7 +17,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/names"
 )
 
 // A store served as a registry shows its blobs through repositories. A small
@@ -62,7 +61,7 @@ func (s *Store) Confine(ctx context.Context, desc ocispec.Descriptor) error {
 	}
 	if err == nil {
 		var present bool
-		if err := s.names.View(func(idx *names.Index) error { present = len(idx.Digests[desc.Digest]) > 0; return nil }); err != nil || present {
+		if err := s.names.View(func(idx *nameIndex) error { present = len(idx.Digests[desc.Digest]) > 0; return nil }); err != nil || present {
 			return err
 		}
 		err = s.dir.MkdirAll(confineDir, 0o755)
@@ -214,7 +213,7 @@ func (s *Store) Shows(ctx context.Context, repo string, d digest.Digest) (ocispe
 	}
 	if state == Unlinked {
 		reached := false
-		err := s.withGraph(ctx, func(g *graph, idx *names.Index) error {
+		err := s.withGraph(ctx, func(g *graph, idx *nameIndex) error {
 			if reached = g.shown(idx, repo, d); reached {
 				desc, reached = s.described(g, idx, d)
 			}
@@ -231,7 +230,7 @@ func (s *Store) Shows(ctx context.Context, repo string, d digest.Digest) (ocispe
 // Repos lists the repositories with tags or links, sorted.
 func (s *Store) Repos(ctx context.Context) ([]string, error) {
 	seen := map[string]bool{}
-	err := s.names.View(func(idx *names.Index) error {
+	err := s.names.View(func(idx *nameIndex) error {
 		for repo := range idx.Repos {
 			seen[repo] = true
 		}
@@ -261,7 +260,7 @@ func (s *Store) HasRepo(ctx context.Context, repo string) (bool, error) {
 		return false, nil
 	}
 	tagged := false
-	err := s.names.View(func(idx *names.Index) error { tagged = len(idx.Repos[repo]) > 0; return nil })
+	err := s.names.View(func(idx *nameIndex) error { tagged = len(idx.Repos[repo]) > 0; return nil })
 	if tagged || err != nil {
 		return tagged, err
 	}

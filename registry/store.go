@@ -43,7 +43,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/names"
 )
 
 // Options for [Open].
@@ -73,7 +72,7 @@ type Store struct {
 	mu    sync.Mutex
 	nodes manifestPool // parsed manifests
 
-	names *names.Names
+	names *nameTable
 	graph *graph // of names, and used under their lock
 }
 
@@ -117,7 +116,7 @@ func (s *Store) open(opt Options) (err error) {
 		}
 	}
 	s.Blobs = cas.New(s.dir, s.path, blobs)
-	s.names = names.New(s.dir, names.Options{ReadOnly: opt.ReadOnly, Journal: opt.Journal})
+	s.names = newNames(s.dir, nameOptions{ReadOnly: opt.ReadOnly, Journal: opt.Journal})
 	err = s.checkLayout()
 	if errors.Is(err, fs.ErrNotExist) && s.hasBlobs() {
 		err = fmt.Errorf("%s is missing: %w", ocispec.ImageLayoutFile, artifact.ErrCorrupt)
@@ -132,7 +131,7 @@ func (s *Store) open(opt Options) (err error) {
 		err = s.MakeDirs()
 	}
 	if err == nil {
-		err = s.names.View(func(*names.Index) error { return nil })
+		err = s.names.View(func(*nameIndex) error { return nil })
 	}
 	if !errors.Is(err, artifact.ErrCorrupt) {
 		return err

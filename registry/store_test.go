@@ -26,7 +26,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/names"
 )
 
 var (
@@ -453,7 +452,7 @@ func TestCosignKinds(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, e := range entries {
-		key := names.RefName(e)
+		key := refName(e)
 		if e.Digest == sig.Digest {
 			key = "signature"
 		}

@@ -18,7 +18,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/names"
 )
 
 // Tag is a reference name and its manifest.
@@ -41,7 +40,7 @@ func (s *Store) Resolve(ctx context.Context, ref string) (ocispec.Descriptor, er
 }
 
 func (s *Store) resolve(ref string) (desc ocispec.Descriptor, err error) {
-	err = s.names.View(func(idx *names.Index) error {
+	err = s.names.View(func(idx *nameIndex) error {
 		desc, err = idx.Lookup(ref)
 		if !errors.Is(err, errdef.ErrNotFound) {
 			return err
@@ -138,7 +137,7 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 	if err := s.writable(); err != nil {
 		return err
 	}
-	if err := names.CheckRef(ref); err != nil {
+	if err := checkRef(ref); err != nil {
 		return err
 	}
 	if err := artifact.CheckDescriptor(desc); err != nil {
@@ -161,7 +160,7 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 	if err != nil {
 		return err
 	}
-	err = s.names.Update(ctx, func(e *names.Edit) error {
+	err = s.names.Update(ctx, func(e *nameEdit) error {
 		for _, old := range e.Index.Tags[ref] {
 			if claim && old.Digest != desc.Digest {
 				return &TakenError{ref, old.Digest, desc.Digest}
@@ -170,7 +169,7 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 		e.Set(n, ref)
 		return nil
 	})
-	if repo, ok := names.RepoOf(ref); ok && err == nil {
+	if repo, ok := repoOf(ref); ok && err == nil {
 		err = s.revive(ctx, repo, desc)
 	}
 	return err
@@ -192,7 +191,7 @@ func (s *Store) present(desc ocispec.Descriptor) error {
 // Untag removes the reference name. If there is none, the error is
 // errdef.ErrNotFound.
 func (s *Store) Untag(ctx context.Context, ref string) error {
-	err := s.drop(ctx, func(e *names.Edit) {
+	err := s.drop(ctx, func(e *nameEdit) {
 		if ref != "" {
 			e.Drop(ref, "")
 		}
@@ -213,7 +212,7 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 	}
 	referrers, err := s.Referrers(ctx, ocispec.Descriptor{Digest: d}, "")
 	if err == nil {
-		err = s.drop(ctx, func(e *names.Edit) {
+		err = s.drop(ctx, func(e *nameEdit) {
 			for _, ref := range e.Index.Digests[d] {
 				e.Drop(ref, d)
 			}
@@ -230,11 +229,11 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 
 // drop removes entries, of which there must be one. A referrer has an untagged
 // entry in addition to its tags, so losing a tag does not lose it.
-func (s *Store) drop(ctx context.Context, choose func(e *names.Edit)) error {
+func (s *Store) drop(ctx context.Context, choose func(e *nameEdit)) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	return s.names.Update(ctx, func(e *names.Edit) error {
+	return s.names.Update(ctx, func(e *nameEdit) error {
 		if choose(e); e.Empty() {
 			return errdef.ErrNotFound
 		}
@@ -244,16 +243,16 @@ func (s *Store) drop(ctx context.Context, choose func(e *names.Edit)) error {
 
 // Tags lists every reference name, sorted.
 func (s *Store) Tags(ctx context.Context) ([]Tag, error) {
-	return s.listTags(ctx, func(idx *names.Index) iter.Seq[string] { return maps.Keys(idx.Tags) })
+	return s.listTags(ctx, func(idx *nameIndex) iter.Seq[string] { return maps.Keys(idx.Tags) })
 }
 
 // RepoTags lists the reference names "repo:tag" of a repository, sorted.
 func (s *Store) RepoTags(ctx context.Context, repo string) ([]Tag, error) {
-	return s.listTags(ctx, func(idx *names.Index) iter.Seq[string] { return maps.Keys(idx.Repos[repo]) })
+	return s.listTags(ctx, func(idx *nameIndex) iter.Seq[string] { return maps.Keys(idx.Repos[repo]) })
 }
 
-func (s *Store) listTags(ctx context.Context, of func(*names.Index) iter.Seq[string]) (tags []Tag, err error) {
-	err = s.names.View(func(idx *names.Index) error {
+func (s *Store) listTags(ctx context.Context, of func(*nameIndex) iter.Seq[string]) (tags []Tag, err error) {
+	err = s.names.View(func(idx *nameIndex) error {
 		for ref := range of(idx) {
 			if desc, err := idx.Lookup(ref); err == nil {
 				tags = append(tags, Tag{Ref: ref, Descriptor: desc})

@@ -34,8 +34,8 @@ var thirdParty = map[string][]string{
 	"github.com/nats-io/nats-server/v2":      {"lab/farm/broker"},
 	"github.com/nats-io/nats.go":             {"lab/farm"},
 	"github.com/nats-io/nkeys":               {"lab/farm"},
-	"github.com/opencontainers/go-digest":    {"registry", "registry/artifact", "registry/cas", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/console", "tools/release"},
-	"github.com/opencontainers/image-spec":   {"registry", "registry/artifact", "registry/cas", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/loose", "workspace/trust", "cmd/console", "skills/sandbox/oci", "lab/farm", "tools/release"},
+	"github.com/opencontainers/go-digest":    {"registry", "registry/artifact", "registry/cas", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/console", "tools/release"},
+	"github.com/opencontainers/image-spec":   {"registry", "registry/artifact", "registry/cas", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/loose", "workspace/trust", "cmd/console", "skills/sandbox/oci", "lab/farm", "tools/release"},
 	"github.com/sigstore/protobuf-specs":     {"registry/sigstore"},
 	"github.com/sigstore/sigstore":           {"registry/sign"},
 	"github.com/tetratelabs/wazero":          {"skills/sandbox/wasm", "skills/sandbox/python"},
@@ -55,7 +55,7 @@ var thirdParty = map[string][]string{
 	"gonum.org/v1/gonum":                     {"train/dataset/sound", "core/preprocess", "lab/study"},
 	"google.golang.org/protobuf":             {"assemble/export/coreml", "core/tokenizer", "lab/track", "registry/sigstore"},
 	"gopkg.in/yaml.v3":                       {"schemas"},
-	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/hub", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
+	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/hub", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
 }
 
 const module = "mm-abi.org/mm/"

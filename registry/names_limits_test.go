@@ -1,4 +1,4 @@
-package names
+package registry
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 
 func TestLimits(t *testing.T) {
 	for more, want := range []bool{true, false} {
-		if err := CheckRef(strings.Repeat("a", maxRef+more)); (err == nil) != want {
+		if err := checkRef(strings.Repeat("a", maxRef+more)); (err == nil) != want {
 			t.Errorf("maxRef+%d: %v", more, err)
 		}
 		path := t.TempDir()
@@ -27,7 +27,7 @@ func TestLimits(t *testing.T) {
 		if err := errors.Join(os.WriteFile(index, []byte(" "), 0o644), os.Truncate(index, int64(maxIndexBytes+more))); err != nil {
 			t.Fatal(err)
 		}
-		err = New(dir, Options{}).View(func(*Index) error { return nil })
+		err = newNames(dir, nameOptions{}).View(func(*nameIndex) error { return nil })
 		if errors.Is(err, errdef.ErrSizeExceedsLimit) == want {
 			t.Errorf("maxIndexBytes+%d: %v", more, err)
 		}

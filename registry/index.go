@@ -1,7 +1,4 @@
-// Package names keeps the names of a store: index.json and, optionally, a journal of
-// changes next to it. One writer at a time changes names under a lock; readers take
-// none.
-package names
+package registry
 
 import (
 	"cmp"
@@ -40,9 +37,9 @@ const sumAnnotation = abi.Namespace + ".sum"
 // cosignTag matches the tags of cosign's older signature scheme.
 var cosignTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[:/])sha256-[0-9a-f]{64}\.(sig|att)$`) })
 
-// index is the entries of index.json and its journal at one moment. The store
+// nameIndex holds the entries of index.json and its journal at one moment. The store
 // changes it as the files change, under Store.indexMu.
-type Index struct {
+type nameIndex struct {
 	doc     ocispec.Index                          // without its entries
 	Tags    map[string][]ocispec.Descriptor        // by reference name; several in layouts of other tools
 	loose   map[digest.Digest][]ocispec.Descriptor // without reference name
@@ -50,7 +47,7 @@ type Index struct {
 	Repos   map[string]map[string]bool             // the reference names "repository:tag" of each repository
 }
 
-func parseIndex(raw []byte) (*Index, error) {
+func parseIndex(raw []byte) (*nameIndex, error) {
 	var doc ocispec.Index
 	if err := artifact.DecodeStrict(raw, &doc); err != nil {
 		return nil, err
@@ -63,7 +60,7 @@ func parseIndex(raw []byte) (*Index, error) {
 			return nil, fmt.Errorf("entry %d: %w", i, err)
 		}
 	}
-	idx := &Index{Tags: map[string][]ocispec.Descriptor{}, loose: map[digest.Digest][]ocispec.Descriptor{},
+	idx := &nameIndex{Tags: map[string][]ocispec.Descriptor{}, loose: map[digest.Digest][]ocispec.Descriptor{},
 		Digests: map[digest.Digest][]string{}, Repos: map[string]map[string]bool{}}
 	for _, e := range doc.Manifests {
 		idx.add(e)
@@ -73,15 +70,15 @@ func parseIndex(raw []byte) (*Index, error) {
 }
 
 // add adds e to the entries.
-func (idx *Index) add(e ocispec.Descriptor) {
-	ref := RefName(e)
+func (idx *nameIndex) add(e ocispec.Descriptor) {
+	ref := refName(e)
 	idx.Digests[e.Digest] = append(idx.Digests[e.Digest], ref)
 	if ref == "" {
 		idx.loose[e.Digest] = append(idx.loose[e.Digest], e)
 		return
 	}
 	idx.Tags[ref] = append(idx.Tags[ref], e)
-	if repo, ok := RepoOf(ref); ok {
+	if repo, ok := repoOf(ref); ok {
 		if idx.Repos[repo] == nil {
 			idx.Repos[repo] = map[string]bool{}
 		}
@@ -91,15 +88,15 @@ func (idx *Index) add(e ocispec.Descriptor) {
 
 // at returns the entries under ref, or, where ref is "", those of d without
 // reference name.
-func (idx *Index) at(ref string, d digest.Digest) []ocispec.Descriptor {
+func (idx *nameIndex) at(ref string, d digest.Digest) []ocispec.Descriptor {
 	if ref == "" {
 		return idx.loose[d]
 	}
 	return idx.Tags[ref]
 }
 
-// drop removes and returns the entries of [Index.at].
-func (idx *Index) drop(ref string, d digest.Digest) []ocispec.Descriptor {
+// drop removes and returns the entries of [nameIndex.at].
+func (idx *nameIndex) drop(ref string, d digest.Digest) []ocispec.Descriptor {
 	gone := idx.at(ref, d)
 	for _, e := range gone {
 		refs := idx.Digests[e.Digest]
@@ -115,7 +112,7 @@ func (idx *Index) drop(ref string, d digest.Digest) []ocispec.Descriptor {
 		return gone
 	}
 	delete(idx.Tags, ref)
-	if repo, ok := RepoOf(ref); ok {
+	if repo, ok := repoOf(ref); ok {
 		delete(idx.Repos[repo], ref)
 		if len(idx.Repos[repo]) == 0 {
 			delete(idx.Repos, repo)
@@ -125,7 +122,7 @@ func (idx *Index) drop(ref string, d digest.Digest) []ocispec.Descriptor {
 }
 
 // all returns the entries sorted: tags by name, then the untagged by digest.
-func (idx *Index) all() []ocispec.Descriptor {
+func (idx *nameIndex) all() []ocispec.Descriptor {
 	out := []ocispec.Descriptor{}
 	for _, ref := range slices.Sorted(maps.Keys(idx.Tags)) {
 		out = append(out, idx.Tags[ref]...)
@@ -143,7 +140,7 @@ func marshalIndex(doc ocispec.Index, journal string) ([]byte, error) {
 		doc.Manifests = []ocispec.Descriptor{}
 	}
 	slices.SortStableFunc(doc.Manifests, func(a, b ocispec.Descriptor) int {
-		ra, rb := RefName(a), RefName(b)
+		ra, rb := refName(a), refName(b)
 		if (ra == "") != (rb == "") {
 			return cmp.Compare(rb, ra)
 		}
@@ -176,14 +173,14 @@ func sumEntries(doc *ocispec.Index) (digest.Digest, error) {
 }
 
 // edit is a change of the index on its way to disk.
-type Edit struct {
-	Index *Index // as it is now
+type nameEdit struct {
+	Index *nameIndex // as it is now
 	rec   record
 }
 
 // Set puts m under ref, or untagged if ref is "", replacing other entries.
-func (e *Edit) Set(n *artifact.Manifest, ref string) {
-	desc := EntryOf(n, ref)
+func (e *nameEdit) Set(n *artifact.Manifest, ref string) {
+	desc := entryOf(n, ref)
 	if old := e.Index.at(ref, desc.Digest); len(old) != 1 || !sameEntry(old[0], desc) {
 		e.rec.Set = append(e.rec.Set, desc)
 	}
@@ -191,7 +188,7 @@ func (e *Edit) Set(n *artifact.Manifest, ref string) {
 
 // Drop removes the entries under ref or, if ref is "", the untagged entry of
 // d.
-func (e *Edit) Drop(ref string, d digest.Digest) {
+func (e *nameEdit) Drop(ref string, d digest.Digest) {
 	if len(e.Index.at(ref, d)) == 0 {
 		return
 	}
@@ -201,8 +198,8 @@ func (e *Edit) Drop(ref string, d digest.Digest) {
 	e.rec.Drop = append(e.rec.Drop, entryName{Ref: ref, Digest: d})
 }
 
-// EntryOf is the entry of n under ref.
-func EntryOf(n *artifact.Manifest, ref string) ocispec.Descriptor {
+// entryOf is the entry of n under ref.
+func entryOf(n *artifact.Manifest, ref string) ocispec.Descriptor {
 	e := artifact.Plain(n.Descriptor)
 	e.ArtifactType = n.ArtifactType
 	if kind := cosignKind(n, ref); kind != "" {
@@ -239,8 +236,8 @@ func cosignKind(n *artifact.Manifest, ref string) string {
 	return kindImage
 }
 
-// RefName returns the reference name of an index entry, or "".
-func RefName(desc ocispec.Descriptor) string { return desc.Annotations[ocispec.AnnotationRefName] }
+// refName returns the reference name of an index entry, or "".
+func refName(desc ocispec.Descriptor) string { return desc.Annotations[ocispec.AnnotationRefName] }
 
 // refPattern matches every "name:tag" that a registry accepts, and the looser
 // names of image layouts (image-spec, org.opencontainers.image.ref.name). It
@@ -250,8 +247,8 @@ var refPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompil
 // maxRef bounds the length of a reference name.
 const maxRef = 512
 
-// CheckRef refuses reference names that no layout reader could use.
-func CheckRef(ref string) error {
+// checkRef refuses reference names that no layout reader could use.
+func checkRef(ref string) error {
 	if len(ref) > maxRef || !refPattern().MatchString(ref) {
 		return fmt.Errorf("invalid reference %q: want letters, digits and _.:+/-: %w", artifact.Shorten(ref), errdef.ErrInvalidReference)
 	}
@@ -262,7 +259,7 @@ func CheckRef(ref string) error {
 }
 
 // Lookup returns the entry with the reference name.
-func (idx *Index) Lookup(ref string) (ocispec.Descriptor, error) {
+func (idx *nameIndex) Lookup(ref string) (ocispec.Descriptor, error) {
 	at := idx.Tags[ref]
 	if len(at) == 0 {
 		return ocispec.Descriptor{}, errdef.ErrNotFound
@@ -278,7 +275,7 @@ func (idx *Index) Lookup(ref string) (ocispec.Descriptor, error) {
 }
 
 // Describe is the digest d as an entry describes it.
-func (idx *Index) Describe(d digest.Digest) (ocispec.Descriptor, error) {
+func (idx *nameIndex) Describe(d digest.Digest) (ocispec.Descriptor, error) {
 	for _, ref := range idx.Digests[d] {
 		for _, e := range idx.at(ref, d) {
 			if e.Digest == d {
@@ -291,10 +288,10 @@ func (idx *Index) Describe(d digest.Digest) (ocispec.Descriptor, error) {
 	return ocispec.Descriptor{}, errdef.ErrNotFound
 }
 
-// RepoOf returns the repository of a reference name "repository:tag", by the
+// repoOf returns the repository of a reference name "repository:tag", by the
 // grammar of the distribution-spec, which is wider than that of mm's names.
 // Names from a registry with a port have none: they are not served.
-func RepoOf(ref string) (repo string, ok bool) {
+func repoOf(ref string) (repo string, ok bool) {
 	i := strings.LastIndexByte(ref, ':')
 	if i <= 0 || !abi.ValidRepository(ref[:i]) {
 		return "", false
@@ -303,4 +300,4 @@ func RepoOf(ref string) (repo string, ok bool) {
 }
 
 // Empty reports whether the edit changes nothing.
-func (e *Edit) Empty() bool { return e.rec.empty() }
+func (e *nameEdit) Empty() bool { return e.rec.empty() }

@@ -1,4 +1,4 @@
-package names
+package registry
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 // FuzzIndexJSON: a layout's index.json that parses can be written again and
 // parses to the same
 func FuzzIndexJSON(f *testing.F) {
-	desc := described(nil)
+	desc := describedAs(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
-	entry := EntryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, "a:1")
+	entry := entryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, "a:1")
 	data, err := marshalIndex(ocispec.Index{Manifests: []ocispec.Descriptor{entry}}, "")
 	if err != nil {
 		f.Fatal(err)
@@ -53,12 +53,12 @@ func FuzzRef(f *testing.F) {
 		f.Add(ref)
 	}
 	f.Fuzz(func(t *testing.T, ref string) {
-		if CheckRef(ref) != nil {
+		if checkRef(ref) != nil {
 			return
 		}
-		desc := described(nil)
+		desc := describedAs(nil)
 		desc.MediaType = ocispec.MediaTypeImageManifest
-		doc := ocispec.Index{Manifests: []ocispec.Descriptor{EntryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, ref)}}
+		doc := ocispec.Index{Manifests: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, ref)}}
 		raw, err := marshalIndex(doc, "")
 		if err != nil {
 			t.Fatal(err)
@@ -76,9 +76,9 @@ func FuzzRef(f *testing.F) {
 // FuzzJournal checks that records of any journal are complete, and apply and
 // parse the same a second time.
 func FuzzJournal(f *testing.F) {
-	desc := described(nil)
+	desc := describedAs(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
-	r := record{Set: []ocispec.Descriptor{EntryOf(&artifact.Manifest{Descriptor: desc}, "a:1")}, Drop: []entryName{{Ref: "b:1"}, {Digest: desc.Digest}}}
+	r := record{Set: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc}, "a:1")}, Drop: []entryName{{Ref: "b:1"}, {Digest: desc.Digest}}}
 	line, err := r.line()
 	if err != nil {
 		f.Fatal(err)
@@ -121,10 +121,10 @@ func FuzzJournal(f *testing.F) {
 // A record with a wrong checksum does not count, though it may still be JSON:
 // at the end it was cut off, before another it is damage.
 func TestJournalChecksum(t *testing.T) {
-	desc := described(nil)
+	desc := describedAs(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
 	line := func(ref string) []byte {
-		r := record{Set: []ocispec.Descriptor{EntryOf(&artifact.Manifest{Descriptor: desc}, ref)}}
+		r := record{Set: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc}, ref)}}
 		data, err := r.line()
 		if err != nil {
 			t.Fatal(err)
@@ -141,6 +141,6 @@ func TestJournalChecksum(t *testing.T) {
 	}
 }
 
-func described(data []byte) ocispec.Descriptor {
+func describedAs(data []byte) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: "x/y", Digest: digest.FromBytes(data), Size: int64(len(data))}
 }

@@ -1,4 +1,4 @@
-package names
+package registry
 
 import (
 	"bytes"
@@ -54,12 +54,12 @@ type entryName struct {
 func (r *record) empty() bool { return len(r.Drop) == 0 && len(r.Set) == 0 }
 
 // apply changes idx, and returns the added and removed entries.
-func (r *record) apply(idx *Index) (added, gone []ocispec.Descriptor) {
+func (r *record) apply(idx *nameIndex) (added, gone []ocispec.Descriptor) {
 	for _, e := range r.Drop {
 		gone = append(gone, idx.drop(e.Ref, e.Digest)...)
 	}
 	for _, e := range r.Set {
-		gone = append(gone, idx.drop(RefName(e), e.Digest)...)
+		gone = append(gone, idx.drop(refName(e), e.Digest)...)
 		idx.add(e)
 		added = append(added, e)
 	}
@@ -122,21 +122,21 @@ func parseJournal(data []byte) (records []*record, used int64, err error) {
 	return records, used, nil
 }
 
-// defaultFoldAt is the default of [Names.FoldAt].
+// defaultFoldAt is the default of [nameTable.FoldAt].
 const defaultFoldAt = 256 << 10
 
 // maxIndexBytes bounds index.json, some 200,000 entries, and a journal.
 const maxIndexBytes = 64 << 20
 
-// Options for [New].
-type Options struct {
+// nameOptions for [newNames].
+type nameOptions struct {
 	ReadOnly bool // refuse every write
 	Journal  bool // append changes to a journal. Zero: rewrite index.json with every change
 }
 
-// Names holds the names of a store. It is safe for concurrent use by goroutines
+// nameTable holds the names of a store. It is safe for concurrent use by goroutines
 // and processes.
-type Names struct {
+type nameTable struct {
 	// FoldAt is the smallest journal that a change folds into index.json. Above
 	// it, half the size of index.json is awaited, so that folding stays the same
 	// share of the cost of a change however many entries there are.
@@ -147,24 +147,24 @@ type Names struct {
 	journalled bool
 
 	mu       sync.Mutex    // held while the files are read
-	idx      *Index        // nil: not read yet, or unreadable
+	idx      *nameIndex    // nil: not read yet, or unreadable
 	key      cas.Key       // of index.json
 	trusted  bool          // the key alone shows whether index.json changed
 	sum      digest.Digest // of its bytes
 	journal  string        // its name in cas.JournalDir
 	off      int64         // bytes of it that were read
 	followed bool          // changes are recorded
-	changes  Changes       // since the last Follow
+	changes  nameChanges   // since the last Follow
 }
 
-// New returns the names of the store in dir.
-func New(dir *fsx.Dir, opt Options) *Names {
-	return &Names{FoldAt: defaultFoldAt, dir: dir, readOnly: opt.ReadOnly, journalled: opt.Journal}
+// newNames returns the names of the store in dir.
+func newNames(dir *fsx.Dir, opt nameOptions) *nameTable {
+	return &nameTable{FoldAt: defaultFoldAt, dir: dir, readOnly: opt.ReadOnly, journalled: opt.Journal}
 }
 
 // Create writes an index.json with the entries, unless there is one. The caller
 // holds disk.IndexLock.
-func (n *Names) Create(entries []ocispec.Descriptor) error {
+func (n *nameTable) Create(entries []ocispec.Descriptor) error {
 	if _, err := n.dir.Root().Stat(ocispec.ImageIndexFile); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (n *Names) Create(entries []ocispec.Descriptor) error {
 	return n.dir.WriteFile(ocispec.ImageIndexFile, data, 0o644)
 }
 
-func (n *Names) writable() error {
+func (n *nameTable) writable() error {
 	if n.readOnly {
 		return cas.ErrReadOnly
 	}
@@ -186,7 +186,7 @@ func (n *Names) writable() error {
 const maxRereads = 100
 
 // readIndex brings n.idx up to date with the files. The caller holds n.mu.
-func (n *Names) readIndex() (*Index, error) {
+func (n *nameTable) readIndex() (*nameIndex, error) {
 	missing := false
 	err := reread(func() (done bool, err error) {
 		fresh, err := n.readBase()
@@ -221,7 +221,7 @@ func reread(read func() (done bool, err error)) error {
 
 // readBase reads index.json unless it has not changed. A file whose times were
 // not settled when it was read is compared by its bytes.
-func (n *Names) readBase() (fresh bool, err error) {
+func (n *nameTable) readBase() (fresh bool, err error) {
 	if n.idx != nil && n.trusted {
 		if fi, err := n.dir.Root().Stat(ocispec.ImageIndexFile); err == nil {
 			if key, ok := cas.KeyOfInfo(fi); ok && key == n.key {
@@ -267,15 +267,15 @@ func (n *Names) readBase() (fresh bool, err error) {
 	return true, nil
 }
 
-// note records changes for the next [Names.Follow], if there was a first.
-func (n *Names) note(added, gone []ocispec.Descriptor) {
+// note records changes for the next [nameTable.Follow], if there was a first.
+func (n *nameTable) note(added, gone []ocispec.Descriptor) {
 	if n.followed {
 		n.changes.Added, n.changes.Removed = append(n.changes.Added, added...), append(n.changes.Removed, gone...)
 	}
 }
 
 // journalOf returns the name of the journal that continues idx.
-func (n *Names) journalOf(idx *Index) (string, error) {
+func (n *nameTable) journalOf(idx *nameIndex) (string, error) {
 	name, ok := idx.doc.Annotations[journalAnnotation]
 	if _, err := strconv.ParseUint(name, 10, 63); ok && err == nil {
 		return name, nil
@@ -291,7 +291,7 @@ func (n *Names) journalOf(idx *Index) (string, error) {
 }
 
 // readJournal applies the records appended since the last call.
-func (n *Names) readJournal() (there bool, err error) {
+func (n *nameTable) readJournal() (there bool, err error) {
 	name := cas.JournalDir + "/" + n.journal
 	fi, err := n.dir.Root().Stat(filepath.FromSlash(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -319,7 +319,7 @@ func (n *Names) readJournal() (there bool, err error) {
 }
 
 // View calls fn with the current index, which fn must not keep.
-func (n *Names) View(fn func(idx *Index) error) error {
+func (n *nameTable) View(fn func(idx *nameIndex) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	idx, err := n.readIndex()
@@ -329,21 +329,21 @@ func (n *Names) View(fn func(idx *Index) error) error {
 	return fn(idx)
 }
 
-// Changes are the differences between two states of an index.
-type Changes struct {
+// nameChanges are the differences between two states of an index.
+type nameChanges struct {
 	All            bool // every entry is in Added: this is the first state, or the last one is lost
 	Added, Removed []ocispec.Descriptor
 }
 
 // Follow calls apply with the changes since the last successful apply, if
 // there are any, and then view with the current index.
-func (n *Names) Follow(apply func(Changes) error, view func(*Index) error) error {
-	return n.View(func(idx *Index) error {
+func (n *nameTable) Follow(apply func(nameChanges) error, view func(*nameIndex) error) error {
+	return n.View(func(idx *nameIndex) error {
 		if !n.followed {
-			n.changes = Changes{All: true, Added: idx.all()}
+			n.changes = nameChanges{All: true, Added: idx.all()}
 		}
 		if c := n.changes; c.All || len(c.Added) > 0 || len(c.Removed) > 0 {
-			n.changes, n.followed = Changes{}, false
+			n.changes, n.followed = nameChanges{}, false
 			if err := apply(c); err != nil {
 				return err
 			}
@@ -354,28 +354,28 @@ func (n *Names) Follow(apply func(Changes) error, view func(*Index) error) error
 }
 
 // Unfollow makes the next Follow start from all entries.
-func (n *Names) Unfollow() {
+func (n *nameTable) Unfollow() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.followed, n.changes = false, Changes{}
+	n.followed, n.changes = false, nameChanges{}
 }
 
 // Entries returns all entries of the current index, sorted.
-func (n *Names) Entries() (all []ocispec.Descriptor, err error) {
-	err = n.View(func(idx *Index) error { all = idx.all(); return nil })
+func (n *nameTable) Entries() (all []ocispec.Descriptor, err error) {
+	err = n.View(func(idx *nameIndex) error { all = idx.all(); return nil })
 	return all, err
 }
 
 // Update calls change under the lock of index.json and makes the edit durable.
-func (n *Names) Update(ctx context.Context, change func(e *Edit) error) error {
+func (n *nameTable) Update(ctx context.Context, change func(e *nameEdit) error) error {
 	lock, err := n.dir.Lock(ctx, cas.IndexLock)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	var e Edit
+	var e nameEdit
 	var fold bool
-	err = n.View(func(idx *Index) error {
+	err = n.View(func(idx *nameIndex) error {
 		e.Index = idx
 		if err := change(&e); err != nil {
 			return err
@@ -393,7 +393,7 @@ func (n *Names) Update(ctx context.Context, change func(e *Edit) error) error {
 }
 
 // append writes the record to the journal. The caller holds index.lock.
-func (n *Names) append(r *record) error {
+func (n *nameTable) append(r *record) error {
 	line, err := r.line()
 	if err != nil {
 		return err
@@ -439,7 +439,7 @@ func appendTo(f *fsx.File, off int64, line []byte) error {
 
 // fold writes index.json with all entries, changed by r, and retires the
 // journal. The caller holds index.lock.
-func (n *Names) fold(r *record) error {
+func (n *nameTable) fold(r *record) error {
 	n.mu.Lock()
 	doc, journal := n.idx.doc, n.journal
 	doc.Manifests = slices.DeleteFunc(n.idx.all(), r.replaces())
@@ -474,10 +474,10 @@ func (r *record) replaces() func(e ocispec.Descriptor) bool {
 		note(e.Ref, e.Digest)
 	}
 	for _, e := range r.Set {
-		note(RefName(e), e.Digest)
+		note(refName(e), e.Digest)
 	}
 	return func(e ocispec.Descriptor) bool {
-		if ref := RefName(e); ref != "" {
+		if ref := refName(e); ref != "" {
 			return refs[ref]
 		}
 		return loose[e.Digest]
@@ -486,7 +486,7 @@ func (r *record) replaces() func(e ocispec.Descriptor) bool {
 
 // nextJournal returns an unused name for the journal of the next index.json. A
 // layout that never had a journal gets none.
-func (n *Names) nextJournal(doc ocispec.Index, journal string) (string, error) {
+func (n *nameTable) nextJournal(doc ocispec.Index, journal string) (string, error) {
 	_, err := n.dir.Root().Stat(filepath.FromSlash(cas.JournalDir + "/" + journal))
 	if errors.Is(err, fs.ErrNotExist) {
 		return doc.Annotations[journalAnnotation], nil
@@ -502,7 +502,7 @@ func (n *Names) nextJournal(doc ocispec.Index, journal string) (string, error) {
 }
 
 // dropJournals removes unused journals.
-func (n *Names) dropJournals(but string) error {
+func (n *nameTable) dropJournals(but string) error {
 	entries, err := cas.ReadDir(n.dir, cas.JournalDir)
 	for _, e := range entries {
 		if err == nil && e.Name() != but {
@@ -513,7 +513,7 @@ func (n *Names) dropJournals(but string) error {
 }
 
 // Compact folds the journal into index.json, for other readers of the layout.
-func (n *Names) Compact(ctx context.Context) error {
+func (n *nameTable) Compact(ctx context.Context) error {
 	if err := n.writable(); err != nil {
 		return err
 	}
@@ -526,7 +526,7 @@ func (n *Names) Compact(ctx context.Context) error {
 	}
 	defer lock.Unlock()
 	var off int64
-	if err := n.View(func(*Index) error { off = n.off; return nil }); err != nil {
+	if err := n.View(func(*nameIndex) error { off = n.off; return nil }); err != nil {
 		return err
 	}
 	if off == 0 {
@@ -535,12 +535,12 @@ func (n *Names) Compact(ctx context.Context) error {
 	return n.fold(&record{})
 }
 
-// Note is a finding of [Names.Check].
-type Note struct{ Path, Detail string }
+// nameNote is a finding of [nameTable.Check].
+type nameNote struct{ Path, Detail string }
 
 // Check compares index.json and its journal with their checksums, and counts
 // the leftovers of interrupted writes.
-func (n *Names) Check() (notes []Note, leftovers int, err error) {
+func (n *nameTable) Check() (notes []nameNote, leftovers int, err error) {
 	raw, err := cas.ReadFile(n.dir, ocispec.ImageIndexFile, maxIndexBytes)
 	if err != nil {
 		return nil, 0, err
@@ -554,11 +554,11 @@ func (n *Names) Check() (notes []Note, leftovers int, err error) {
 		return nil, 0, err
 	}
 	if want, ok := doc.Annotations[sumAnnotation]; ok && want != sum.String() {
-		notes = append(notes, Note{ocispec.ImageIndexFile, "entries differ from those last written by mm: another tool changed them, or they are damaged"})
+		notes = append(notes, nameNote{ocispec.ImageIndexFile, "entries differ from those last written by mm: another tool changed them, or they are damaged"})
 	}
 	var live string
 	var off int64
-	if err := n.View(func(*Index) error { live, off = n.journal, n.off; return nil }); err != nil {
+	if err := n.View(func(*nameIndex) error { live, off = n.journal, n.off; return nil }); err != nil {
 		return nil, 0, err
 	}
 	entries, err := cas.ReadDir(n.dir, cas.JournalDir)
@@ -575,7 +575,7 @@ func (n *Names) Check() (notes []Note, leftovers int, err error) {
 			return notes, leftovers, cas.IgnoreMissing(err)
 		}
 		if bytes.ContainsRune(rest, '\n') {
-			notes = append(notes, Note{cas.JournalDir + "/" + live, "the last record does not match its checksum: it is damaged, and its change is lost"})
+			notes = append(notes, nameNote{cas.JournalDir + "/" + live, "the last record does not match its checksum: it is damaged, and its change is lost"})
 		} else if off == 0 || len(rest) > 0 {
 			leftovers++ // an incomplete record
 		}
