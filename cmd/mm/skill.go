@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/skills/sandbox/mcpclient"
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/skills/sandbox/python"
-	"mm-abi.org/mm/skills/template"
+	"mm-abi.org/mm/skills/standard"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -61,15 +61,15 @@ func (p *program) skillInstall(ctx context.Context, w *workspace.Workspace, from
 }
 
 func (p *program) skillNew(c *cli.Context) error {
-	if !slices.Contains(template.Languages(), c.String("lang")) {
-		return diag.Usage(diag.Hinted(fmt.Errorf("--lang %q: unknown template", c.String("lang")), "known: "+strings.Join(template.Languages(), ", ")))
+	if !slices.Contains(standard.Languages(), c.String("lang")) {
+		return diag.Usage(diag.Hinted(fmt.Errorf("--lang %q: unknown template", c.String("lang")), "known: "+strings.Join(standard.Languages(), ", ")))
 	}
-	opt := template.Options{Name: c.Args().First(), Language: c.String("lang"), Version: c.String("version"), License: c.String("license")}
+	opt := standard.Template{Name: c.Args().First(), Language: c.String("lang"), Version: c.String("version"), License: c.String("license")}
 	if err := checkIdentity(opt.Name, opt.Version); err != nil {
 		return err
 	}
 	dir := cmp.Or(c.String("dir"), opt.Name)
-	if err := template.Write(dir, opt); err != nil {
+	if err := standard.WriteTemplate(dir, opt); err != nil {
 		return err
 	}
 	if p.json {

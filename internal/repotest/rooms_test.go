@@ -81,13 +81,12 @@ var single = map[string]string{
 	"skills/sandbox/oci":         "one executor",
 	"skills/sandbox/python":      "one executor",
 	"skills/sandbox/starlark":    "one executor",
-	"skills/template":            "files of new skills, embedded",
 	"assemble/pack":              "checkpoints to modules",
 	"workspace/modelfile":        "views of loose model files",
 }
 
 // maxPackages bounds the number of packages.
-const maxPackages = 201
+const maxPackages = 200
 
 // Rooms import downward only.
 func TestRooms(t *testing.T) {

@@ -1,5 +1,6 @@
 // Package standard holds the built-in skills: a table of functions by the name
-// in runtime.builtin of a module.yaml, and the skill safety.
+// in runtime.builtin of a module.yaml, and the skill safety. [WriteTemplate] writes
+// the folder of a new skill, which counts words.
 //
 // Safety finds words of a list (list.go), in one pass of an Aho-Corasick
 // automaton over a normalized text; personal data (person.go), by form and

@@ -1,4 +1,4 @@
-package template
+package standard
 
 import (
 	"os"
@@ -19,12 +19,12 @@ import (
 func TestWrite(t *testing.T) {
 	for _, lang := range Languages() {
 		t.Run(lang, func(t *testing.T) {
-			opt := Options{Name: "word-count", Language: lang}
+			opt := Template{Name: "word-count", Language: lang}
 			dir := filepath.Join(t.TempDir(), "word-count")
-			if err := Write(dir, opt); err != nil {
+			if err := WriteTemplate(dir, opt); err != nil {
 				t.Fatal(err)
 			}
-			if err := Write(dir, opt); err == nil {
+			if err := WriteTemplate(dir, opt); err == nil {
 				t.Error("overwrote a module")
 			}
 			m, list := modules.Load(dir)
@@ -50,7 +50,7 @@ func TestWrite(t *testing.T) {
 }
 
 // build runs the build command.
-func build(t *testing.T, dir string, opt Options) {
+func build(t *testing.T, dir string, opt Template) {
 	t.Helper()
 	switch opt.Language {
 	case "go":
@@ -78,7 +78,7 @@ func build(t *testing.T, dir string, opt Options) {
 }
 
 // ziglang builds a C guest with zig's compiler and libc.
-func ziglang(t *testing.T, dir, zig string, opt Options) {
+func ziglang(t *testing.T, dir, zig string, opt Template) {
 	t.Helper()
 	command, ok := strings.CutPrefix(opt.Command(), "clang --target=wasm32-wasi --sysroot=/usr ")
 	if !ok {
@@ -130,10 +130,10 @@ func answers(t *testing.T, dir string, m *modules.Manifest) {
 
 func TestUnknown(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
-	if err := Write(dir, Options{Name: "a", Language: "cobol"}); err == nil || !strings.Contains(err.Error(), "c, go, python, starlark") {
+	if err := WriteTemplate(dir, Template{Name: "a", Language: "cobol"}); err == nil || !strings.Contains(err.Error(), "c, go, python, starlark") {
 		t.Error(err)
 	}
-	if err := Write(dir, Options{Name: "Not A Name"}); err == nil {
+	if err := WriteTemplate(dir, Template{Name: "Not A Name"}); err == nil {
 		t.Error("an invalid name was accepted")
 	}
 	if _, err := os.Stat(dir); err == nil {

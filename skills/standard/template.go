@@ -1,6 +1,4 @@
-// Package template writes the folder of a new skill: a module whose tool
-// counts words, as a starting point.
-package template
+package standard
 
 import (
 	"embed"
@@ -13,8 +11,8 @@ import (
 	"mm-abi.org/mm/modules"
 )
 
-//go:embed go c python starlark
-var files embed.FS
+//go:embed template
+var templateFiles embed.FS
 
 // language describes how a skill is built in a language.
 type language struct {
@@ -43,8 +41,8 @@ func Languages() []string {
 	return names
 }
 
-// Options configures a skill.
-type Options struct {
+// Template describes a new skill.
+type Template struct {
 	Name     string
 	Language string // one of Languages; default starlark
 	Version  string // default 0.1.0
@@ -52,7 +50,7 @@ type Options struct {
 }
 
 // Command returns the build command of a skill, "" if the source runs as is.
-func (o Options) Command() string {
+func (o Template) Command() string {
 	for _, l := range languages() {
 		if l.name == o.Language {
 			return o.fill(l.build)
@@ -61,11 +59,11 @@ func (o Options) Command() string {
 	return ""
 }
 
-func (o Options) fill(s string) string { return strings.ReplaceAll(s, "NAME", o.Name) }
+func (o Template) fill(s string) string { return strings.ReplaceAll(s, "NAME", o.Name) }
 
-// Write creates the module folder dir, which must not hold a module:
+// WriteTemplate creates the module folder dir of a new skill, which must not hold a module:
 // module.yaml, the source, and a README with instructions.
-func Write(dir string, opt Options) error {
+func WriteTemplate(dir string, opt Template) error {
 	for _, s := range []struct {
 		value    *string
 		fallback string
@@ -86,12 +84,12 @@ func Write(dir string, opt Options) error {
 		if err := put(d, "README.md", opt.readme(lang)); err != nil {
 			return err
 		}
-		entries, err := files.ReadDir(lang.name)
+		entries, err := templateFiles.ReadDir(path.Join("template", lang.name))
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			text, err := files.ReadFile(path.Join(lang.name, e.Name()))
+			text, err := templateFiles.ReadFile(path.Join("template", lang.name, e.Name()))
 			if err != nil {
 				return err
 			}
@@ -109,7 +107,7 @@ func put(d *fsx.Dir, name, text string) error {
 	return d.WriteFile(name, []byte(text), 0o644)
 }
 
-func (o Options) manifest(l language) string {
+func (o Template) manifest(l language) string {
 	return o.fill("name: NAME\nversion: " + o.Version + `
 type: skill
 abi: mm-abi-1.0
@@ -126,7 +124,7 @@ card: README.md
 `)
 }
 
-func (o Options) readme(l language) string {
+func (o Template) readme(l language) string {
 	build := "The source runs as it is.\n"
 	if l.build != "" {
 		build = "Build the skill in this folder:\n\n    " + l.build + "\n"
