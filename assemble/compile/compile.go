@@ -2,8 +2,8 @@
 // measures their deviation.
 //
 // [Compile] fixes the model's shapes to those of the calibration inputs
-// (onnx/engine/freeze), quantizes it if requested (onnx/qdq), and compiles the
-// result with Qualcomm's libraries (runtimes/qnn). The context is then run in
+// and quantizes it if requested (onnx/qdq), and compiles the result with
+// Qualcomm's libraries (runtimes/qnn). The context is then run in
 // emulation on the same inputs and compared with the results of mm's own engine on
 // the original model. The [Record] describes all of this. If the context does not
 // run or deviates too much, nothing is written.
@@ -29,7 +29,6 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/engine/freeze"
 	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/qdq"
 	"mm-abi.org/mm/runtimes"
@@ -216,7 +215,7 @@ func Compile(ctx context.Context, e Engine, opt Options) (result Result, err err
 
 // prepare fixes the model's shapes and quantizes it.
 func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tensor, bits int, opt Options, r *Record) (*onnx.Model, error) {
-	f, err := freeze.Freeze(ctx, m, inputs, freeze.Options{})
+	f, err := qdq.Freeze(ctx, m, inputs, qdq.FreezeOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/engine/freeze"
+	"mm-abi.org/mm/onnx/qdq"
 )
 
 var (
@@ -17,7 +17,7 @@ var (
 	// Judge finds the worst output, for tests.
 	Judge = (*Record).judge
 	// Turn writes products with a constant in front the other way about, for tests.
-	Turn = func(f *freeze.Frozen) error { return turn(f) }
+	Turn = func(f *qdq.Frozen) error { return turn(f) }
 )
 
 // Digest is that of the context compiled from a model, which is not run, for

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/freeze"
+	"mm-abi.org/mm/onnx/qdq"
 )
 
 // row is the number of channels in a row of the HTP.
@@ -14,7 +14,7 @@ const row = 32
 // the rows of A do not fill those of the HTP. Qualcomm's compiler pads such rows
 // with uninitialized memory, so that equal models gave different bytes; a constant
 // second factor is packed as complete weights.
-func turn(f *freeze.Frozen) error {
+func turn(f *qdq.Frozen) error {
 	g := &f.Model.Graph
 	constants, shapes := make(map[string]*onnx.Tensor), make(map[string]onnx.Value)
 	for i := range g.Initializers {

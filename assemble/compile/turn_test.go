@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/engine/freeze"
+	"mm-abi.org/mm/onnx/qdq"
 )
 
 // A product with a constant in front whose rows are not full is written the
@@ -61,7 +61,7 @@ func TestTurn(t *testing.T) {
 				in.Shape = append(in.Shape, int(d))
 			}
 			sets := []map[string]engine.Tensor{{"x": in}}
-			f, err := freeze.Freeze(t.Context(), m, sets, freeze.Options{})
+			f, err := qdq.Freeze(t.Context(), m, sets, qdq.FreezeOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

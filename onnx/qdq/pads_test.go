@@ -8,7 +8,6 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/engine/freeze"
 	"mm-abi.org/mm/onnx/qdq"
 )
 
@@ -55,7 +54,7 @@ func TestPads(t *testing.T) {
 			t.Fatal(err)
 		}
 		sets := []map[string]engine.Tensor{in}
-		f, err := freeze.Freeze(t.Context(), c.model, sets, freeze.Options{})
+		f, err := qdq.Freeze(t.Context(), c.model, sets, qdq.FreezeOptions{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -5,8 +5,14 @@
 // in floats; a compiler for an accelerator replaces an operator with its pairs by
 // an integer operator.
 //
+// [Freeze] makes a model of fixed shapes, because compilers for accelerators
+// support no open sizes: it runs the model on each set of inputs with onnx/engine
+// and observes every intermediate value. Dimensions become the observed numbers,
+// values that depend only on constants and shapes become constants, and every
+// value gets its type and its [Range] over all inputs, the calibration.
+//
 // [Insert] requires a model of fixed shapes without subgraphs and its ranges, as
-// returned by onnx/engine/freeze. choose.go decides which operators are quantized,
+// returned by Freeze. choose.go decides which operators are quantized,
 // pairs.go which pairs a value gets, and weights.go quantizes the weights.
 //
 // [QuantizeWeights] quantizes only the weights of MatMul, Gemm and Conv, for engines that

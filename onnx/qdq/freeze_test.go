@@ -1,4 +1,4 @@
-package freeze_test
+package qdq_test
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/engine/freeze"
 	"mm-abi.org/mm/onnx/qdq"
 )
 
@@ -65,7 +64,7 @@ func inputs(t *testing.T, m *onnx.Model, n int) (out []map[string]engine.Tensor)
 func TestFreeze(t *testing.T) {
 	m := block(17)
 	in := inputs(t, m, 3)
-	f, err := freeze.Freeze(t.Context(), m, in, freeze.Options{})
+	f, err := qdq.Freeze(t.Context(), m, in, qdq.FreezeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,14 +98,14 @@ func TestFreeze(t *testing.T) {
 }
 
 func TestNotFrozen(t *testing.T) {
-	if _, err := freeze.Freeze(t.Context(), block(17), nil, freeze.Options{}); err == nil {
+	if _, err := qdq.Freeze(t.Context(), block(17), nil, qdq.FreezeOptions{}); err == nil {
 		t.Error("no error without inputs")
 	}
 	// Two shapes of one input, and a shape that depends on values.
 	m := block(17)
 	two := inputs(t, m, 2)
 	two[1]["x"] = engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, 4, 16}, Data: two[1]["x"].Data[:4*64]}
-	if _, err := freeze.Freeze(t.Context(), m, two, freeze.Options{}); err == nil || !strings.Contains(err.Error(), "x") {
+	if _, err := qdq.Freeze(t.Context(), m, two, qdq.FreezeOptions{}); err == nil || !strings.Contains(err.Error(), "x") {
 		t.Errorf("two shapes: %v", err)
 	}
 	loose := onnx.New("loose", 17)
@@ -120,7 +119,7 @@ func TestNotFrozen(t *testing.T) {
 		}
 		return map[string]engine.Tensor{"x": {Type: onnx.FLOAT, Shape: []int{4}, Data: raw}}
 	}
-	_, err := freeze.Freeze(t.Context(), loose, []map[string]engine.Tensor{of(1, 0, 0, 1), of(1, 1, 1, 1)}, freeze.Options{})
+	_, err := qdq.Freeze(t.Context(), loose, []map[string]engine.Tensor{of(1, 0, 0, 1), of(1, 1, 1, 1)}, qdq.FreezeOptions{})
 	if err == nil || !strings.Contains(err.Error(), `"y"`) {
 		t.Errorf("shape that depends on values: %v", err)
 	}
@@ -129,7 +128,7 @@ func TestNotFrozen(t *testing.T) {
 	still.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 4)}
 	still.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.INT64, 1)}
 	still.Graph.Add("Shape", []string{"x"}, "y")
-	if _, err := freeze.Freeze(t.Context(), still, []map[string]engine.Tensor{of(1, 2, 3, 4)}, freeze.Options{}); err == nil {
+	if _, err := qdq.Freeze(t.Context(), still, []map[string]engine.Tensor{of(1, 2, 3, 4)}, qdq.FreezeOptions{}); err == nil {
 		t.Error("constant result accepted")
 	}
 }
@@ -139,7 +138,7 @@ func TestNotFrozen(t *testing.T) {
 func TestQuantized(t *testing.T) {
 	m := block(17)
 	in := inputs(t, m, 4)
-	f, err := freeze.Freeze(t.Context(), m, in, freeze.Options{})
+	f, err := qdq.Freeze(t.Context(), m, in, qdq.FreezeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

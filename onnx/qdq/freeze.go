@@ -1,12 +1,4 @@
-// Package freeze fixes a model to the shapes of its inputs, because compilers
-// for accelerators support no open sizes.
-//
-// [Freeze] runs the model on each set of inputs with onnx/engine and observes
-// every intermediate value. Dimensions become the observed numbers, values that
-// depend only on constants and shapes become constants, and every value gets
-// its type. The [qdq.Range] of each float value over all inputs is the
-// calibration of quantization (onnx/qdq).
-package freeze
+package qdq
 
 import (
 	"context"
@@ -18,11 +10,10 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/qdq"
 )
 
-// Options are the options of Freeze. The zero value is ready for use.
-type Options struct {
+// FreezeOptions are the options of Freeze. The zero value is ready for use.
+type FreezeOptions struct {
 	Graph engine.Options
 }
 
@@ -32,7 +23,7 @@ type Frozen struct {
 	// the weights of the original model.
 	Model *onnx.Model
 	// Ranges are those of the float32 values of nodes and inputs.
-	Ranges map[string]qdq.Range
+	Ranges map[string]Range
 	// Folded counts the nodes that became constants.
 	Folded int
 }
@@ -40,7 +31,7 @@ type Frozen struct {
 // Freeze fixes a model to the shapes of its inputs, at least one set, all with
 // the same shapes. Branches, loops and functions in the model are refused by
 // the node's name, and so is a shape that differs between sets.
-func Freeze(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tensor, opt Options) (*Frozen, error) {
+func Freeze(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tensor, opt FreezeOptions) (*Frozen, error) {
 	if len(inputs) == 0 {
 		return nil, errors.New("freezing: no inputs")
 	}
@@ -69,7 +60,7 @@ func Freeze(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tenso
 type seen struct {
 	dtype onnx.DType
 	shape []int
-	qdq.Range
+	Range
 	data []byte // of a constant value
 }
 
@@ -158,7 +149,7 @@ func (f *freezer) look(in, out map[string]engine.Tensor) error {
 func (f *freezer) note(name string, t engine.Tensor) error {
 	s := f.values[name]
 	if s == nil {
-		s = &seen{dtype: t.Type, shape: t.Shape, Range: qdq.Range{Low: math.Inf(1), High: math.Inf(-1)}}
+		s = &seen{dtype: t.Type, shape: t.Shape, Range: Range{Low: math.Inf(1), High: math.Inf(-1)}}
 		if f.constant[name] {
 			s.data = t.Data
 		}
@@ -182,7 +173,7 @@ func (f *freezer) note(name string, t engine.Tensor) error {
 // model writes the observations into a model.
 func (f *freezer) model() (*Frozen, error) {
 	g := &f.m.Graph
-	out := &Frozen{Model: f.m.Share(), Ranges: make(map[string]qdq.Range)}
+	out := &Frozen{Model: f.m.Share(), Ranges: make(map[string]Range)}
 	out.Model.Graph = onnx.Graph{Name: g.Name, Doc: g.Doc}
 	// Before version 4 constants had to be listed as inputs.
 	out.Model.IRVersion = max(out.Model.IRVersion, 4)
@@ -254,7 +245,7 @@ func (f *freezer) needed(inputs map[string]bool) map[string]bool {
 	return want
 }
 
-func (f *freezer) ranged(name string, into map[string]qdq.Range) {
+func (f *freezer) ranged(name string, into map[string]Range) {
 	if s := f.values[name]; s.dtype == onnx.FLOAT {
 		into[name] = s.Range
 	}
