@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/core/infer/calibrate"
+	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/quant/calibrated"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/tokenizer"
@@ -76,13 +76,13 @@ func TestConvertMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	learnt, reading := string(stories), calibrate.Options{Separator: "<|endoftext|>", Limit: 12}
-	importance, err := calibrate.Importance(t.Context(), m, tok, learnt, reading)
+	learnt, reading := string(stories), score.Reading{Separator: "<|endoftext|>", Limit: 12}
+	importance, err := score.Importance(t.Context(), m, tok, learnt, reading)
 	if err != nil {
 		t.Fatal(err)
 	}
 	hessian := func(budget int64) func(context.Context, string) ([]float32, error) {
-		h, err := calibrate.NewHessians(m, tok, learnt, m.File().Names(), budget, reading)
+		h, err := score.NewHessians(m, tok, learnt, m.File().Names(), budget, reading)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/core/infer/calibrate"
+	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/quant/calibrated"
 	"mm-abi.org/mm/core/tokenizer"
@@ -169,12 +169,12 @@ func (l *learner) load() (err error) {
 	return err
 }
 
-func (l *learner) reading(name string) calibrate.Options {
+func (l *learner) reading(name string) score.Reading {
 	limit := l.Windows
 	if limit == 0 {
 		limit = defaultWindows
 	}
-	return calibrate.Options{Limit: limit, Separator: l.Separator, Name: filepath.Base(name)}
+	return score.Reading{Limit: limit, Separator: l.Separator, Name: filepath.Base(name)}
 }
 
 // importance reads or measures the importance matrix; it is nil if none is needed.
@@ -189,7 +189,7 @@ func (l *learner) importance(ctx context.Context) (m *calibrated.Imatrix, err er
 		if err := l.load(); err != nil {
 			return nil, err
 		}
-		if m, err = calibrate.Importance(ctx, l.model, l.tok, string(from.Data), l.reading(from.Path)); err != nil {
+		if m, err = score.Importance(ctx, l.model, l.tok, string(from.Data), l.reading(from.Path)); err != nil {
 			return nil, fmt.Errorf("%s: %w", from.Path, err)
 		}
 	} else if m, err = ReadImatrix(from); err != nil {
@@ -203,7 +203,7 @@ func (l *learner) importance(ctx context.Context) (m *calibrated.Imatrix, err er
 	return m, nil
 }
 
-func (l *learner) hessians() (*calibrate.Hessians, error) {
+func (l *learner) hessians() (*score.Hessians, error) {
 	if err := l.load(); err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (l *learner) hessians() (*calibrate.Hessians, error) {
 			names = append(names, t.Name)
 		}
 	}
-	h, err := calibrate.NewHessians(l.model, l.tok, string(l.Text.Data), names, 0, l.reading(l.Text.Path))
+	h, err := score.NewHessians(l.model, l.tok, string(l.Text.Data), names, 0, l.reading(l.Text.Path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Text.Path, err)
 	}

@@ -1,11 +1,15 @@
-// Package score measures how well a running model predicts a text: its loss, as
-// in the evaluation of a checkpoint in training (train).
+// Package score runs a model over a text. It measures how well the model predicts
+// the text: its loss, as in the evaluation of a checkpoint in training (train). For
+// quantization it records the inputs of the model's matrices.
 //
 // [Cut] splits the text's tokens into windows and [Evaluate] reads them one by
 // one. Each token is predicted from the preceding tokens of its window;
 // consecutive windows of a document share one token, so that all tokens but the
 // first are predicted once. If the vocabulary starts texts with a BOS token,
 // each window begins with one, and the first token is predicted as well.
+//
+// [Importance] computes the mean square of every column, an importance matrix.
+// Results depend only on the model and the text, not on the number of threads.
 package score
 
 import (

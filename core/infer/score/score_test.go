@@ -2,7 +2,6 @@ package score
 
 import (
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,24 +34,9 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// core returns the language model in the repository.
-func core(t *testing.T) (*infer.Model, *tokenizer.Tokenizer) {
-	t.Helper()
-	m, err := infer.Load(filepath.Join("..", "..", "..", "catalog", "core-llm", "core-llm.gguf"), infer.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	tok, err := tokenizer.FromGGUF(m.File())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, tok
-}
-
 // TestText compares two documents with a computation of one token at a time.
 func TestText(t *testing.T) {
-	m, tok := core(t)
+	m, tok := core(t, 1)
 	docs := []string{"Once upon a time there was a little dog who liked to run in the park.", "The cat sat."}
 	got, err := Text(t.Context(), m, tok, strings.Join(docs, "|"), Options{Window: 7, Separator: "|", KV: "f32"})
 	if err != nil {
@@ -98,7 +82,7 @@ func TestText(t *testing.T) {
 }
 
 func TestTextRefuses(t *testing.T) {
-	m, tok := core(t)
+	m, tok := core(t, 1)
 	for name, c := range map[string]struct {
 		text string
 		opt  Options

@@ -27,7 +27,6 @@ import (
 	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/core/infer/calibrate"
 	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/quant/calibrated"
@@ -202,7 +201,7 @@ func (b *bench) prepare(ctx context.Context, seed uint64) error {
 		return nil
 	}
 	cpu := libllama.CPUTime()
-	b.importance, err = calibrate.Importance(ctx, m, tok, b.learnt, calibrate.Options{Window: b.size, Separator: separator, Name: filepath.Base(b.qualityOptions.text)})
+	b.importance, err = score.Importance(ctx, m, tok, b.learnt, score.Reading{Window: b.size, Separator: separator, Name: filepath.Base(b.qualityOptions.text)})
 	fmt.Printf("importance matrix of %d stories: %.1f s\n", b.calibrate, (libllama.CPUTime() - cpu).Seconds())
 	return err
 }
@@ -291,7 +290,7 @@ func (b *bench) rival(how string) (result, bool) {
 }
 
 // hessians evaluates the float model on the calibration text.
-func (b *bench) hessians(recipe quant.Recipe) (*calibrate.Hessians, func() error, error) {
+func (b *bench) hessians(recipe quant.Recipe) (*score.Hessians, func() error, error) {
 	m, tok, err := loadModel(b.full, b.threads)
 	if err != nil {
 		return nil, nil, err
@@ -302,7 +301,7 @@ func (b *bench) hessians(recipe quant.Recipe) (*calibrate.Hessians, func() error
 			names = append(names, t.Name)
 		}
 	}
-	h, err := calibrate.NewHessians(m, tok, b.learnt, names, 0, calibrate.Options{Window: b.size, Separator: separator})
+	h, err := score.NewHessians(m, tok, b.learnt, names, 0, score.Reading{Window: b.size, Separator: separator})
 	return h, m.Close, err
 }
 

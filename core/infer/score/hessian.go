@@ -1,4 +1,4 @@
-package calibrate
+package score
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/tokenizer"
 )
@@ -16,7 +15,7 @@ import (
 // into a budget.
 type Hessians struct {
 	m       *infer.Model
-	windows []score.Window
+	windows []Window
 	names   []string       // in the order of use
 	cols    map[string]int // of the matrices
 	budget  int64
@@ -29,7 +28,7 @@ const HessianBudget = 1 << 30
 
 // NewHessians prepares the Hessians of the named matrices over a text, to be
 // requested in that order. budget is in bytes; if zero, it is [HessianBudget].
-func NewHessians(m *infer.Model, tok *tokenizer.Tokenizer, text string, names []string, budget int64, opt Options) (*Hessians, error) {
+func NewHessians(m *infer.Model, tok *tokenizer.Tokenizer, text string, names []string, budget int64, opt Reading) (*Hessians, error) {
 	windows, err := opt.cut(m, tok, text)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package calibrate
+package score
 
 import (
 	"math"
@@ -35,7 +35,7 @@ func core(t *testing.T, threads int) (*infer.Model, *tokenizer.Tokenizer) {
 // number of threads does not matter.
 func TestImportance(t *testing.T) {
 	m, tok := core(t, 1)
-	opt := Options{Window: 16, Separator: "|", Name: "text"}
+	opt := Reading{Window: 16, Separator: "|", Name: "text"}
 	got, err := Importance(t.Context(), m, tok, text, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestImportance(t *testing.T) {
 		t.Errorf("three threads give a different result: %v", err)
 	}
 	// The window limit is respected.
-	few, err := Importance(t.Context(), m, tok, text, Options{Window: 16, Limit: 1})
+	few, err := Importance(t.Context(), m, tok, text, Reading{Window: 16, Limit: 1})
 	if err != nil || few.Chunks != 1 || few.Entries["blk.0.attn_q.weight"].Counts[0] >= float32(tokens) {
 		t.Errorf("%v, %v", few.Chunks, err)
 	}
@@ -127,7 +127,7 @@ func floats(t *testing.T, m *infer.Model, name string) []float32 {
 // symmetric, and a budget for one at a time gives the same result.
 func TestHessians(t *testing.T) {
 	m, tok := core(t, 2)
-	opt := Options{Separator: "|"}
+	opt := Reading{Separator: "|"}
 	importance, err := Importance(t.Context(), m, tok, text, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -178,11 +178,11 @@ func TestNothingToRead(t *testing.T) {
 	m, tok := core(t, 1)
 	for _, c := range []struct {
 		text string
-		opt  Options
+		opt  Reading
 		want string
 	}{
-		{"", Options{}, "text is empty"}, {"||", Options{Separator: "|"}, "text is empty"},
-		{text, Options{Window: -1}, "bad window: got -1"}, {text, Options{Window: 1 << 20}, "bad window: got 1048576"},
+		{"", Reading{}, "text is empty"}, {"||", Reading{Separator: "|"}, "text is empty"},
+		{text, Reading{Window: -1}, "bad window: got -1"}, {text, Reading{Window: 1 << 20}, "bad window: got 1048576"},
 	} {
 		if _, err := Importance(t.Context(), m, tok, c.text, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q, %+v: %v", c.text, c.opt, err)

@@ -1,9 +1,4 @@
-// Package calibrate runs a model over a text and records the inputs of its
-// matrices, for quantization.
-//
-// [Importance] computes the mean square of every column, an importance matrix.
-// Results depend only on the model and the text, not on the number of threads.
-package calibrate
+package score
 
 import (
 	"context"
@@ -13,13 +8,12 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/quant/calibrated"
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// Options configures the reading of a text.
-type Options struct {
+// Reading configures the reading of a text.
+type Reading struct {
 	// Window is the number of positions of a window. If zero, it is 512 or the
 	// model's context, if less.
 	Window int
@@ -32,17 +26,15 @@ type Options struct {
 	Name string
 }
 
-const defaultWindow = 512
-
 // cut splits a text into windows.
-func (o *Options) cut(m *infer.Model, tok *tokenizer.Tokenizer, text string) ([]score.Window, error) {
+func (o *Reading) cut(m *infer.Model, tok *tokenizer.Tokenizer, text string) ([]Window, error) {
 	if o.Window == 0 {
 		o.Window = min(defaultWindow, m.Config().Context)
 	}
 	if o.Window < 1 || o.Window > m.Config().Context {
 		return nil, fmt.Errorf("bad window: got %d positions, want 1 to %d", o.Window, m.Config().Context)
 	}
-	windows := score.Cut(tok, text, score.Options{Window: o.Window, Limit: o.Limit, Separator: o.Separator})
+	windows := Cut(tok, text, Options{Window: o.Window, Limit: o.Limit, Separator: o.Separator})
 	if len(windows) == 0 {
 		return nil, errors.New("calibration: text is empty")
 	}
@@ -50,7 +42,7 @@ func (o *Options) cut(m *infer.Model, tok *tokenizer.Tokenizer, text string) ([]
 }
 
 // read feeds windows to the model with the observer o.
-func read(ctx context.Context, m *infer.Model, windows []score.Window, o infer.Observer) error {
+func read(ctx context.Context, m *infer.Model, windows []Window, o infer.Observer) error {
 	longest := 0
 	for _, w := range windows {
 		longest = max(longest, len(w.Tokens))
@@ -70,7 +62,7 @@ func read(ctx context.Context, m *infer.Model, windows []score.Window, o infer.O
 }
 
 // Importance runs m over a text and returns its importance matrix.
-func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, text string, opt Options) (*calibrated.Imatrix, error) {
+func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, text string, opt Reading) (*calibrated.Imatrix, error) {
 	windows, err := opt.cut(m, tok, text)
 	if err != nil {
 		return nil, err
