@@ -19,7 +19,6 @@ import (
 	"mm-abi.org/mm/serve/anthropic"
 	"mm-abi.org/mm/serve/api"
 	"mm-abi.org/mm/serve/dashboard"
-	"mm-abi.org/mm/serve/inference"
 	"mm-abi.org/mm/serve/jobs"
 	"mm-abi.org/mm/serve/mcp"
 	"mm-abi.org/mm/serve/models"
@@ -27,7 +26,6 @@ import (
 	"mm-abi.org/mm/serve/ollama"
 	"mm-abi.org/mm/serve/openai"
 	"mm-abi.org/mm/serve/otlp"
-	"mm-abi.org/mm/serve/page"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -232,8 +230,8 @@ func (p *program) printAddr(addr string) error {
 
 // listen serves until ctx ends. The models are loaded meanwhile.
 func (p *program) listen(ctx context.Context, s *api.Server, addr string, drain time.Duration) error {
-	inference.Mount(s)
-	page.Mount(s)
+	api.MountInfer(s)
+	api.MountPage(s)
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err

@@ -64,7 +64,6 @@ var single = map[string]string{
 	"onnx/ort":                   "reads one format; modules only convert it",
 	"runtimes/hosted":            "three wire formats; cmd only wires",
 	"serve/anthropic":            "one wire format",
-	"serve/inference":            "one wire format",
 	"serve/jobs":                 "one protocol; cmd only wires",
 	"serve/mcp":                  "one protocol",
 	"serve/models":               "loads models; cmd only wires",
@@ -73,7 +72,6 @@ var single = map[string]string{
 	"serve/otlp":                 "one protocol of traces",
 	"serve/ollama":               "one wire format",
 	"serve/openai":               "one wire format",
-	"serve/page":                 "the web page, embedded",
 	"skills/algebra":             "one skill",
 	"skills/figure":              "one skill",
 	"skills/sandbox/mcpclient":   "one executor",
@@ -85,7 +83,7 @@ var single = map[string]string{
 }
 
 // maxPackages bounds the number of packages.
-const maxPackages = 198
+const maxPackages = 196
 
 // Rooms import downward only.
 func TestRooms(t *testing.T) {

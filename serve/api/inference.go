@@ -1,7 +1,4 @@
-// Package inference adds mm's own endpoint to a server: POST /infer takes the inference
-// request of schemas/request.schema.json, with images, sounds and tools, and answers with
-// everything that the build made. The client in clients/python uses it.
-package inference
+package api
 
 import (
 	"encoding/json"
@@ -9,48 +6,49 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/serve/api"
 )
 
-// Mount adds the routes of the package to a server.
-func Mount(s *api.Server) {
-	s.Handle(api.Route{Method: "POST", Pattern: "/infer", Serve: infer})
+// MountInfer adds mm's own endpoint to a server: POST /infer takes the inference request of
+// schemas/request.schema.json, with images, sounds and tools, and answers with everything
+// that the build made. The client in clients/python uses it.
+func MountInfer(s *Server) {
+	s.Handle(Route{Method: "POST", Pattern: "/infer", Serve: infer})
 }
 
-// request is the body of /infer.
-type request struct {
+// inferRequest is the body of /infer.
+type inferRequest struct {
 	Build  string `json:"build"` // a name of /v1/models; may be absent if there is one
 	Stream bool   `json:"stream"`
 	runner.Request
 }
 
-// body reads a request strictly: an unknown field may be a misspelled limit.
-type body struct{ request }
+// inferBody reads a request strictly: an unknown field may be a misspelled limit.
+type inferBody struct{ inferRequest }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (b *body) UnmarshalJSON(data []byte) error { return api.UnmarshalKnown(data, &b.request) }
+func (b *inferBody) UnmarshalJSON(data []byte) error { return UnmarshalKnown(data, &b.inferRequest) }
 
-// answer is the result of /infer.
-type answer struct {
+// inferAnswer is the result of /infer.
+type inferAnswer struct {
 	Build     string              `json:"build"` // NAME@VERSION
 	Text      string              `json:"text"`
 	Reasoning string              `json:"reasoning,omitempty"`
 	Called    []runner.CallRecord `json:"called,omitempty"`  // by the build, with results
 	Calls     []talk.Call         `json:"calls,omitempty"`   // for the client to perform
-	Outputs   []output            `json:"outputs,omitempty"` // in streams, sent before
+	Outputs   []inferOutput       `json:"outputs,omitempty"` // in streams, sent before
 	Stop      string              `json:"stop"`
-	Usage     usage               `json:"usage"`
+	Usage     inferUsage          `json:"usage"`
 }
 
-// output is an image or a sound.
-type output struct {
+// inferOutput is an image or a sound.
+type inferOutput struct {
 	Modality  abi.Modality `json:"modality"`
 	MediaType string       `json:"media_type"`
 	Data      []byte       `json:"data"`
 }
 
-// usage counts the tokens of an answer.
-type usage struct {
+// inferUsage counts the tokens of an answer.
+type inferUsage struct {
 	Prompt    int     `json:"prompt_tokens"`
 	Cached    int     `json:"cached_tokens"`
 	Generated int     `json:"generated_tokens"`
@@ -64,8 +62,8 @@ type call struct {
 	Result    string          `json:"result"`
 }
 
-func infer(c *api.Call) error {
-	var q body
+func infer(c *Call) error {
+	var q inferBody
 	if err := c.Read(&q); err != nil {
 		return err
 	}
@@ -86,7 +84,7 @@ func infer(c *api.Call) error {
 }
 
 // ask checks a request. Files of the server's machine are out of a client's reach.
-func (q *request) ask(s *api.Server) (*api.Ask, error) {
+func (q *inferRequest) ask(s *Server) (*Ask, error) {
 	m, err := s.Model(q.Build)
 	if err != nil {
 		return nil, err
@@ -94,67 +92,67 @@ func (q *request) ask(s *api.Server) (*api.Ask, error) {
 	foreign := len(q.Assets) > 0
 	for i, a := range q.Assets {
 		if a.Path != "" {
-			return nil, api.Invalid("assets", "assets[%d].path: want data", i)
+			return nil, Invalid("assets", "assets[%d].path: want data", i)
 		}
 	}
 	for _, list := range append([]talk.Message{{Parts: q.Inputs}}, q.Messages...) {
 		for i, p := range list.Parts {
 			if p.Path != "" {
-				return nil, api.Invalid("inputs", "inputs[%d].path: want data", i)
+				return nil, Invalid("inputs", "inputs[%d].path: want data", i)
 			}
 			if p.Type == "" {
-				return nil, api.Invalid("inputs", "inputs[%d].type: missing", i)
+				return nil, Invalid("inputs", "inputs[%d].type: missing", i)
 			}
 			if p.Type == abi.Text && p.Data != nil {
-				return nil, api.Invalid("inputs", "inputs[%d].data: a text has none", i)
+				return nil, Invalid("inputs", "inputs[%d].data: a text has none", i)
 			}
 			foreign = foreign || p.Type != abi.Text
 		}
 	}
 	for i, t := range q.Tools {
 		if t.Name == "" {
-			return nil, api.Invalid("tools", "tools[%d].name: missing", i)
+			return nil, Invalid("tools", "tools[%d].name: missing", i)
 		}
 	}
 	switch {
 	case q.Inputs != nil && q.Messages != nil:
-		return nil, api.Invalid("messages", "inputs and messages exclude each other")
+		return nil, Invalid("messages", "inputs and messages exclude each other")
 	case len(q.Inputs) == 0 && len(q.Messages) == 0:
-		return nil, api.Invalid("inputs", "inputs: missing")
+		return nil, Invalid("inputs", "inputs: missing")
 	}
-	return &api.Ask{Model: m, Request: q.Request, Foreign: foreign}, nil
+	return &Ask{Model: m, Request: q.Request, Foreign: foreign}, nil
 }
 
 // answerOf returns an answer without its images and sounds.
-func answerOf(ask *api.Ask, r *api.Result) answer {
+func answerOf(ask *Ask, r *Result) inferAnswer {
 	a := ask.Model.Answerer.Build().Assembly
 	prompt, cached, generated := r.Usage()
 	name := a.Name
 	if a.Version != "" {
 		name += "@" + a.Version
 	}
-	return answer{
+	return inferAnswer{
 		Build: name, Text: r.Text, Reasoning: r.Reasoning, Called: r.Called, Calls: r.Calls, Stop: string(r.Stop),
-		Usage: usage{prompt, cached, generated, r.Timings.PerSecond()},
+		Usage: inferUsage{prompt, cached, generated, r.Timings.PerSecond()},
 	}
 }
 
 // outputs encodes the results of the decoders.
-func outputs(results []runner.Made) (list []output) {
+func outputs(results []runner.Made) (list []inferOutput) {
 	for _, m := range results {
 		kind := "image/png"
 		if m.Modality == abi.Audio {
 			kind = "audio/wav"
 		}
-		list = append(list, output{m.Modality, kind, m.Data})
+		list = append(list, inferOutput{m.Modality, kind, m.Data})
 	}
 	return list
 }
 
 // stream answers in events: text as it comes, then reasoning, calls and outputs, then done
 // with the whole text.
-func stream(c *api.Call, ask *api.Ask) error {
-	st := c.Stream(api.SSE, ": ping\n\n")
+func stream(c *Call, ask *Ask) error {
+	st := c.Stream(SSE, ": ping\n\n")
 	defer st.End()
 	text := func(kind, piece string) error { return st.Send(kind, map[string]string{"text": piece}) }
 	sent := 0

@@ -1,4 +1,4 @@
-package inference
+package api
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/serve/api"
 )
 
 // build answers requests with a fixed answer.
@@ -51,11 +50,11 @@ func (b *build) Build() *builds.Build {
 // post sends a body to a server over b.
 func post(t *testing.T, b *build, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	s, err := api.New(api.Options{Models: []api.Model{{Names: []string{"chat"}, Answerer: b}}})
+	s, err := New(Options{Models: []Model{{Names: []string{"chat"}, Answerer: b}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	Mount(s)
+	MountInfer(s)
 	r := httptest.NewRequest("POST", "http://127.0.0.1/infer", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
@@ -66,14 +65,14 @@ func post(t *testing.T, b *build, body string) *httptest.ResponseRecorder {
 func TestInfer(t *testing.T) {
 	b := &build{}
 	w := post(t, b, `{"inputs":[{"type":"text","text":"hi"},{"type":"image","data":"AAEC"}],"preferences":{"max_tokens":7,"cot":true},"tools_allowed":["calc"],"outputs":["text","image"]}`)
-	var got answer
+	var got inferAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 	}
-	want := answer{
-		Build: "chat@1.0.0", Text: "one two.", Reasoning: "think", Stop: "end", Usage: usage{Prompt: 5, Cached: 2, Generated: 3},
+	want := inferAnswer{
+		Build: "chat@1.0.0", Text: "one two.", Reasoning: "think", Stop: "end", Usage: inferUsage{Prompt: 5, Cached: 2, Generated: 3},
 		Called:  []runner.CallRecord{{Call: talk.Call{Name: "calc", Arguments: json.RawMessage(`{"x":1}`)}, Line: `{"y":2}`}},
-		Outputs: []output{{abi.Image, "image/png", []byte("PNG")}, {abi.Audio, "audio/wav", []byte("WAV")}},
+		Outputs: []inferOutput{{abi.Image, "image/png", []byte("PNG")}, {abi.Audio, "audio/wav", []byte("WAV")}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -133,7 +132,7 @@ func FuzzInfer(f *testing.F) {
 	f.Add(`{"inputs":[{"type":"text","text":"x"}],"stream":true}`)
 	f.Add(`{"messages":[{"role":"user","parts":[{"type":"audio","data":"AA=="}]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		var b body
+		var b inferBody
 		_ = json.Unmarshal([]byte(text), &b)
 	})
 }

@@ -1,4 +1,4 @@
-package page
+package api
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes/runner"
-	"mm-abi.org/mm/serve/api"
 )
 
 // model is a build that answers nothing.
@@ -38,21 +37,21 @@ func (model) Build() *builds.Build {
 	}}
 }
 
-func server(t *testing.T) *api.Server {
+func server(t *testing.T) *Server {
 	t.Helper()
-	keys, err := api.ParseKeys("keys", "me 0123456789abcdef")
+	keys, err := ParseKeys("keys", "me 0123456789abcdef")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := api.New(api.Options{Version: "1.2.3", Models: []api.Model{{Names: []string{"chat"}, Answerer: model{}}}, Keys: keys})
+	s, err := New(Options{Version: "1.2.3", Models: []Model{{Names: []string{"chat"}, Answerer: model{}}}, Keys: keys})
 	if err != nil {
 		t.Fatal(err)
 	}
-	Mount(s)
+	MountPage(s)
 	return s
 }
 
-func get(t *testing.T, s *api.Server, path, key string) *httptest.ResponseRecorder {
+func get(t *testing.T, s *Server, path, key string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
 	if key != "" {
@@ -70,7 +69,7 @@ func TestFiles(t *testing.T) {
 	for path, kind := range map[string]string{"/page": "text/html", "/page/page.js": "text/javascript", "/page/page.css": "text/css"} {
 		w := get(t, s, path, "")
 		h := w.Header()
-		if w.Code != 200 || !strings.HasPrefix(h.Get("Content-Type"), kind) || h.Get("Content-Security-Policy") != policy {
+		if w.Code != 200 || !strings.HasPrefix(h.Get("Content-Type"), kind) || h.Get("Content-Security-Policy") != pagePolicy {
 			t.Errorf("%s: got %d, %v", path, w.Code, h)
 		}
 		for _, m := range link.FindAllStringSubmatch(w.Body.String(), -1) {
@@ -93,15 +92,15 @@ func TestBuilds(t *testing.T) {
 	}
 	var got struct {
 		Version string
-		Builds  []build
+		Builds  []pageBuild
 	}
 	w := get(t, s, "/page/builds", "0123456789abcdef")
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Builds) != 1 {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 	}
-	want := build{
+	want := pageBuild{
 		Model: "chat", Name: "chat", Version: "2.0.0", Digest: "sha256:build", Inputs: []string{"text", "image"}, Outputs: []string{"text"},
-		Parts: []part{
+		Parts: []pagePart{
 			{Role: "core", Name: "core", Version: "1.0.0", Digest: "sha256:core"}, {Role: "encoder", Name: "eye", Version: "1.0.0", Digest: "sha256:eye"},
 			{Role: "projector", Name: "proj", Version: "1.0.0", Digest: "sha256:proj"},
 			{Role: "skill", Name: "calc", Version: "1.0.0", Digest: "sha256:calc", Limits: []string{modules.Effective{TimeoutMS: 500}.String()}},
