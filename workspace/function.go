@@ -157,8 +157,5 @@ func noFunction(ref, name string, have []string) error {
 	if len(have) > 0 {
 		hint = "it has " + strings.Join(have, ", ")
 	}
-	if near, ok := diag.Nearest(name, have); ok {
-		hint = "did you mean " + near + "?"
-	}
-	return fault(diag.NoArtifact, fmt.Sprintf("%s ships no function %s", ref, name), hint)
+	return fault(diag.NoArtifact, fmt.Sprintf("%s ships no function %s", ref, name), diag.Suggest(name, have, hint))
 }

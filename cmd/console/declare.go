@@ -1,13 +1,14 @@
 package console
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/internal/diag"
 )
 
 // Declarations holds what a text of declared commands refers to.
@@ -99,6 +100,7 @@ func (d Declarations) flag(line string) cli.Flag {
 	head, shown, _ := strings.Cut(strings.TrimSuffix(head, ")"), " (")
 	kind, value, _ := strings.Cut(head, "=")
 	kind, required := strings.CutSuffix(kind, "!")
+	kind, least, _ := strings.Cut(kind, ":")
 	var aliases, variables []string
 	if alias != "" {
 		aliases = []string{alias}
@@ -114,21 +116,17 @@ func (d Declarations) flag(line string) cli.Flag {
 	case "strings":
 		return &cli.StringSliceFlag{Name: name, Aliases: aliases, Usage: usage, Required: required}
 	case "int":
-		return &cli.IntFlag{Name: name, Aliases: aliases, Usage: usage, Value: parsed[int](value), DefaultText: shown}
+		return &cli.IntFlag{Name: name, Aliases: aliases, Usage: usage, Value: parsed[int](value), DefaultText: shown, Action: atLeast[int](name, least)}
 	case "int64":
-		return &cli.Int64Flag{Name: name, Aliases: aliases, Usage: usage, Value: parsed[int64](value)}
+		return &cli.Int64Flag{Name: name, Aliases: aliases, Usage: usage, Value: parsed[int64](value), Action: atLeast[int64](name, least)}
 	case "uint":
 		return &cli.UintFlag{Name: name, Aliases: aliases, Usage: usage, Value: parsed[uint](value)}
 	case "uint64":
 		return &cli.Uint64Flag{Name: name, Aliases: aliases, Usage: usage, Value: parsed[uint64](value)}
 	case "float":
-		return &cli.Float64Flag{Name: name, Aliases: aliases, Usage: usage, Required: required, Value: parsed[float64](value), DefaultText: shown}
+		return &cli.Float64Flag{Name: name, Aliases: aliases, Usage: usage, Required: required, Value: parsed[float64](value), DefaultText: shown, Action: atLeast[float64](name, least)}
 	case "duration":
-		d, err := time.ParseDuration(cmp.Or(value, "0s"))
-		if err != nil {
-			panic(fmt.Sprintf("flag %s: %v", line, err))
-		}
-		return &cli.DurationFlag{Name: name, Aliases: aliases, Usage: usage, Value: d, DefaultText: shown}
+		return &cli.DurationFlag{Name: name, Aliases: aliases, Usage: usage, Value: parsed[time.Duration](value), DefaultText: shown, Action: atLeast[time.Duration](name, least)}
 	}
 	if of := d.Values[kind]; of != nil {
 		return &cli.GenericFlag{Name: name, Usage: usage, Hidden: hidden, Value: of(value)}
@@ -136,12 +134,43 @@ func (d Declarations) flag(line string) cli.Flag {
 	panic("unknown type of a flag: " + line)
 }
 
+// number is a number of a flag.
+type number interface {
+	int | int64 | uint | uint64 | float64 | time.Duration
+}
+
 // parsed returns a number of a declaration, 0 if it is empty.
-func parsed[T int | int64 | uint | uint64 | float64](text string) (v T) {
-	if text != "" {
-		if _, err := fmt.Sscan(text, &v); err != nil {
-			panic(fmt.Sprintf("number %q: %v", text, err))
-		}
+func parsed[T number](text string) (v T) {
+	if text == "" {
+		return v
+	}
+	var err error
+	if d, ok := any(&v).(*time.Duration); ok {
+		*d, err = time.ParseDuration(text)
+	} else {
+		_, err = fmt.Sscan(text, &v)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("number %q: %v", text, err))
 	}
 	return v
+}
+
+// atLeast returns a check that refuses a number of a flag below least, or none without
+// least.
+func atLeast[T number](name, least string) func(*cli.Context, T) error {
+	if least == "" {
+		return nil
+	}
+	return func(_ *cli.Context, v T) error {
+		switch {
+		case v >= parsed[T](least):
+			return nil
+		case parsed[T](least) == 0:
+			return diag.Usagef("--%s %v: must not be negative", name, v)
+		case least == "1ns":
+			return diag.Usagef("--%s %v: want more than 0", name, v)
+		}
+		return diag.Usagef("--%s %v: want at least %s", name, v, least)
+	}
 }

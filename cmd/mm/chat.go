@@ -7,18 +7,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
-	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -121,8 +117,16 @@ func (t *chat) hold(ctx context.Context) error {
 			continue
 		}
 		if strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") {
-			if t.command(text) {
+			note, last, err := t.talk.Command(text)
+			switch {
+			case last:
 				return nil
+			case err != nil:
+				fmt.Fprintf(t.stderr, "mm: %v\n", err)
+			case note == runner.ChatHelp:
+				fmt.Fprintln(t.stderr, note)
+			case note != "":
+				t.say("%s", note)
 			}
 		} else if err := t.ask(ctx, strings.TrimPrefix(text, "/")); err != nil {
 			return err
@@ -162,90 +166,5 @@ func (t *chat) ask(ctx context.Context, text string) error {
 	if answer != nil {
 		t.sayCalls(answer)
 	}
-	return nil
-}
-
-// chatHelp is the output of /help.
-const chatHelp = `/help         show this list
-/reset        clear the conversation
-/system TEXT  set the system prompt; without TEXT, remove it
-/image FILE   attach an image to the next turn; also /audio and /video
-/save FILE    save the conversation to FILE
-/load FILE    load a conversation from FILE
-/bye          end
-//TEXT        a turn that starts with a slash`
-
-// command runs a slash command. It reports whether the chat ends.
-func (t *chat) command(line string) (last bool) {
-	name, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
-	arg = strings.TrimSpace(arg)
-	var err error
-	switch name {
-	case "/help", "/?":
-		fmt.Fprintln(t.stderr, chatHelp)
-	case "/bye", "/exit", "/quit":
-		return true
-	case "/reset":
-		t.talk.Reset()
-	case "/system":
-		t.talk.System(arg)
-	case "/image", "/audio", "/video":
-		err = t.show(abi.Modality(name[1:]), arg)
-	case "/save":
-		err = t.save(arg)
-	case "/load":
-		err = t.load(arg)
-	default:
-		err = fmt.Errorf("unknown command %s; /help lists them", name)
-	}
-	if err != nil {
-		fmt.Fprintf(t.stderr, "mm: %v\n", err)
-	}
-	return false
-}
-
-// show attaches a file to the next turn.
-func (t *chat) show(in abi.Modality, file string) error {
-	if file == "" {
-		return fmt.Errorf("/%s: missing file name", in)
-	}
-	path, err := filepath.Abs(file)
-	if err != nil {
-		return err
-	}
-	if info, err := os.Stat(path); err != nil {
-		return err
-	} else if info.IsDir() != (in == abi.Video) && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: not a regular file", file)
-	}
-	t.talk.Show(talk.Part{Type: in, Path: path})
-	t.say("%s is attached to the next turn", filepath.Base(path))
-	return nil
-}
-
-func (t *chat) save(file string) error {
-	if file == "" {
-		return errors.New("/save: missing file name")
-	}
-	if err := fsx.Replace(file, 0o600, t.talk.Save); err != nil {
-		return err
-	}
-	t.say("saved %d turns to %s", len(t.talk.Messages()), file)
-	return nil
-}
-
-func (t *chat) load(file string) error {
-	if file == "" {
-		return errors.New("/load: missing file name")
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := t.talk.Restore(f); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	t.say("loaded %d turns from %s", len(t.talk.Messages()), file)
 	return nil
 }

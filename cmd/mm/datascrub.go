@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -23,7 +22,7 @@ func (p *program) dataScrub(c *cli.Context) error {
 		}
 		kinds = append(kinds, pii.Kind(k))
 	}
-	in, done, err := p.openOrStdin(c.Args().First())
+	in, done, err := p.input().Open(c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -37,18 +36,6 @@ func (p *program) dataScrub(c *cli.Context) error {
 		return err
 	}
 	return p.printFound(report)
-}
-
-// openOrStdin opens a file, or the standard input for -.
-func (p *program) openOrStdin(file string) (io.Reader, func() error, error) {
-	if file == "-" {
-		return p.stdin, func() error { return nil }, nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, nil, err
-	}
-	return f, f.Close, nil
 }
 
 func (p *program) printFound(r *pii.Report) error {

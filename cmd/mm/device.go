@@ -85,20 +85,13 @@ func (p *program) deviceLs(c *cli.Context) error {
 	})
 }
 
-func deviceJobOptions(c *cli.Context) (device.Job, error) {
-	j := device.Job{Context: c.Args().First(), Runner: c.String("runner"), Libs: c.String("libs"), Graph: c.String("graph"), Count: c.Int("samples"), Repeat: c.Int("repeat"),
+func deviceJobOptions(c *cli.Context) device.Job {
+	return device.Job{Context: c.Args().First(), Runner: c.String("runner"), Libs: c.String("libs"), Graph: c.String("graph"), Count: c.Int("samples"), Repeat: c.Int("repeat"),
 		Deadline: c.Duration("deadline"), Battery: c.Int("battery"), SameArch: c.Bool("same-arch"), Accept: c.StringSlice("accept"), Nonce: c.String("nonce"), Keep: c.Bool("keep")}
-	if j.Count < 1 || j.Repeat < 1 || j.Deadline <= 0 {
-		return j, diag.Usagef("--samples, --repeat and --deadline must be positive")
-	}
-	return j, nil
 }
 
 func (p *program) devicePlan(c *cli.Context) error {
-	j, err := deviceJobOptions(c)
-	if err != nil {
-		return err
-	}
+	j := deviceJobOptions(c)
 	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
 		plan, err := j.Plan(c.Context, d)
 		if err != nil {
@@ -134,14 +127,12 @@ func (p *program) devicePush(c *cli.Context) error {
 }
 
 func (p *program) deviceRun(c *cli.Context) error {
-	j, err := deviceJobOptions(c)
-	if err != nil {
-		return err
-	}
+	j := deviceJobOptions(c)
 	if c.IsSet("inputs") && c.IsSet("samples") {
 		return diag.Usagef("--samples is for drawn inputs, not for --inputs")
 	}
 	if list := c.StringSlice("inputs"); len(list) > 0 {
+		var err error
 		if j.Samples, err = device.ReadSamples(c.Context, j, device.SampleOptions{Places: list, Module: c.String("module")}); err != nil {
 			return err
 		}

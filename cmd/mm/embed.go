@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -35,32 +33,21 @@ func (p *program) textOptions(c *cli.Context, from int) ([]string, error) {
 	case file == "":
 		return texts, nil
 	}
-	data, err := p.textFile(file)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(data) {
-		texts = append(texts, strings.TrimRight(line, "\r\n"))
-	}
-	return texts, nil
+	return p.textLines(file)
 }
 
-func (p *program) textFile(file string) (string, error) {
-	var data []byte
-	var err error
-	if file == "-" {
-		if data, err = io.ReadAll(io.LimitReader(p.stdin, maxTextFile+1)); err == nil && len(data) > maxTextFile {
-			err = fsx.ErrTooLarge
-		}
-	} else {
-		data, err = fsx.ReadFile(file, maxTextFile)
-	}
+// textLines reads a text a line.
+func (p *program) textLines(file string) (texts []string, err error) {
+	data, err := p.input().Read(file, maxTextFile)
 	if errors.Is(err, fsx.ErrTooLarge) {
 		var list diag.List
 		list.Add(diag.TextLong, diag.Pos{File: file}, fmt.Sprintf("more than %s", size(maxTextFile)), "split it into several files")
-		return "", list.Err()
+		return nil, list.Err()
 	}
-	return string(data), err
+	for line := range strings.Lines(string(data)) {
+		texts = append(texts, strings.TrimRight(line, "\r\n"))
+	}
+	return texts, err
 }
 
 // embedded is the output of mm embed.
@@ -107,7 +94,7 @@ func (p *program) embed(c *cli.Context) error {
 		return nil
 	})
 	if err != nil {
-		return textError(inputError(err))
+		return inputError(err)
 	}
 	p.sayCut(res)
 	switch {
@@ -158,9 +145,6 @@ func (p *program) rerank(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Int("top") < 0 {
-		return diag.Usagef("--top %d: must not be negative", c.Int("top"))
-	}
 	m, err := p.measuredOptions(c)
 	if err != nil {
 		return err
@@ -171,24 +155,12 @@ func (p *program) rerank(c *cli.Context) error {
 		return err
 	})
 	if err != nil {
-		return textError(err)
+		return inputError(err)
 	}
 	p.sayCut(res)
 	out := reranked{Tokens: res.Tokens, Cut: res.Cut}
-	for i, v := range res.Vectors {
-		out.Results = append(out.Results, ranked{i, v[0], documents[i]})
-	}
-	slices.SortStableFunc(out.Results, func(a, b ranked) int {
-		switch {
-		case a.Score > b.Score:
-			return -1
-		case a.Score < b.Score:
-			return 1
-		}
-		return 0
-	})
-	if n := c.Int("top"); n > 0 {
-		out.Results = out.Results[:min(n, len(out.Results))]
+	for _, i := range res.Best(c.Int("top")) {
+		out.Results = append(out.Results, ranked{i, res.Vectors[i][0], documents[i]})
 	}
 	if p.json {
 		return p.printJSON(out)
@@ -206,12 +178,4 @@ func (p *program) sayCut(res *embed.Result) {
 	if res.Cut > 0 {
 		p.say("%d of %d texts were cut to the limit of tokens", res.Cut, len(res.Vectors))
 	}
-}
-
-// textError turns a fault of the input into a usage error.
-func textError(err error) error {
-	if in := (*embed.InputError)(nil); errors.As(err, &in) {
-		return diag.Usage(diag.Hinted(in, in.Hint))
-	}
-	return err
 }

@@ -54,9 +54,6 @@ type tried struct {
 }
 
 func (p *program) evalSense(c *cli.Context) error {
-	if n := c.Int("n"); n < 1 {
-		return diag.Usagef("--n %d: must be at least 1", n)
-	}
 	looks := []qa.Look{qa.Actual}
 	if c.Bool("ablate") {
 		looks = append(looks, qa.Another, qa.Nothing)
@@ -137,7 +134,7 @@ func (p *program) measuredOptions(c *cli.Context) (measuredBuild, error) {
 	if m.run, err = p.runOptions(c); err != nil {
 		return m, err
 	}
-	m.run.Now, err = clock("", true)
+	m.run.Now, err = workspace.Clock("", true)
 	m.where = workspaceOptions(c, m.arg)
 	return m, err
 }
@@ -171,9 +168,6 @@ func (p *program) tenths(what string) func(done, total int) {
 
 func (p *program) evalTools(c *cli.Context) error {
 	opt := eval.ErrandOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Progress: p.tenths("questions")}
-	if opt.N < 1 {
-		return diag.Usagef("--n %d: must be at least 1", opt.N)
-	}
 	for _, k := range opt.Kinds {
 		if !slices.Contains(synth.ErrandKinds(), k) {
 			return diag.Usagef("--kinds: unknown kind %q, want one of %v", k, synth.ErrandKinds())
@@ -203,9 +197,6 @@ func (p *program) evalTools(c *cli.Context) error {
 
 func (p *program) evalDraw(c *cli.Context) error {
 	opt := eval.DrawOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Ask: wordOptions(c, "ask"), Ablate: c.Bool("ablate"), Dir: c.String("out"), Progress: p.tenths("pictures")}
-	if opt.N < 1 {
-		return diag.Usagef("--n %d: must be at least 1", opt.N)
-	}
 	if isCheckpoint(c.Args().First()) {
 		if err := recipeOptions(c); err != nil {
 			return err
@@ -250,9 +241,6 @@ func (p *program) drawBuild(ctx context.Context, m measuredBuild, opt eval.DrawO
 
 func (p *program) evalPreference(c *cli.Context) error {
 	opt := preference.MeasureOptions{N: c.Int("n"), Dir: c.String("data"), Threads: c.Int("threads")}
-	if opt.N < 1 {
-		return diag.Usagef("--n %d: must be at least 1", opt.N)
-	}
 	m, err := preference.Measure(c.Context, c.Args().First(), opt)
 	if err != nil {
 		return err

@@ -41,11 +41,6 @@ func (p *program) evalSuite(c *cli.Context) error {
 	o := suiteRun{measuredBuild: m, files: c.Args().Tail(), out: c.String("out"), local: suite.LocalOptions{Most: c.Int("max-length"), Bare: c.Bool("no-bos")}, parallel: c.Int("parallel"), fresh: c.Bool("no-cache")}
 	o.run.Sequences = max(o.run.Sequences, o.parallel)
 	o.load = suite.Options{Limit: c.Int("limit"), Seed: uint32(c.Uint("fewshot-seed")), Data: map[string]string{}}
-	for flag, n := range map[string]int{"limit": o.load.Limit, "max-length": o.local.Most, "parallel": o.parallel - 1, "num-fewshot": c.Int("num-fewshot")} {
-		if n < 0 {
-			return diag.Usagef("--%s %d: too small", flag, c.Int(flag))
-		}
-	}
 	if c.IsSet("num-fewshot") {
 		n := c.Int("num-fewshot")
 		o.load.Shots = &n
@@ -128,8 +123,6 @@ func (p *program) printSuite(results *suite.Results, outcomes []*suite.Outcome) 
 func (p *program) compareRuns(c *cli.Context) error {
 	opt := suite.CompareOptions{Margin: c.Float64("margin"), Relative: c.Float64("relative"), Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")}
 	switch {
-	case !(opt.Margin >= 0):
-		return diag.Usagef("--margin %g: must not be negative", opt.Margin)
 	case c.IsSet("relative") && !(opt.Relative > 0 && opt.Relative < 1):
 		return diag.Usagef("--relative %g: want a part between 0 and 1", opt.Relative)
 	case c.IsSet("relative") && c.IsSet("margin"):

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -25,7 +24,7 @@ func (p *program) improve(ctx context.Context, doc *schemas.Document, opt traini
 	if opt.threads > 0 {
 		s.Threads = opt.threads
 	}
-	dir := cmp.Or(opt.dir, filepath.Join(filepath.Dir(opt.file), "runs", runName(s.Name, opt.file)))
+	dir := opt.folder(s.Name)
 	run := improve.Options{Dir: dir, From: filepath.Dir(opt.file), Resume: opt.resume, Say: func(r improve.Round) { p.say("%s", r) }, Warn: func(err error) { p.say("warning: %v", err) }}
 	if opt.checkpoints != "" {
 		var err error
@@ -38,7 +37,7 @@ func (p *program) improve(ctx context.Context, doc *schemas.Document, opt traini
 	case errors.Is(err, train.ErrHeld):
 		return diag.Hinted(err, "--resume continues it; --out selects another folder, --checkpoints another place")
 	case err != nil:
-		return placed(doc, bucket.Fault(opt.checkpoints, err))
+		return train.Placed(doc, bucket.Fault(opt.checkpoints, err))
 	}
 	if opt.plot != "" {
 		if err := sum.Plot(opt.plot); err != nil {

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/workspace"
 )
+
+// input reads the standard input and the terminal.
+func (p *program) input() console.Input { return console.Input{In: p.stdin, Out: p.stderr} }
 
 // keep opens the conversation that --keep names.
 func (p *program) keep(ctx context.Context, w *workspace.Workspace, name string) (*workspace.Chat, error) {

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
@@ -46,21 +44,15 @@ func (p *program) keysGenerate(c *cli.Context) error {
 // newPassword reads the password of a new key from the environment, or twice from
 // the terminal.
 func (p *program) newPassword() ([]byte, error) {
-	if pass, ok := passwordFromEnv(); ok {
-		return pass, nil
+	first, err := p.password("the new private key")
+	if _, ok := passwordFromEnv(); ok || err != nil {
+		return first, err
 	}
-	first, err := p.ask("password for the new private key: ")
-	if err != nil {
-		return nil, err
+	again, err := p.input().Password("repeat the password: ", "set "+passwordEnv)
+	if err == nil && !bytes.Equal(first, again) {
+		err = errors.New("the passwords differ")
 	}
-	again, err := p.ask("repeat the password: ")
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(first, again) {
-		return nil, errors.New("the passwords differ")
-	}
-	return first, nil
+	return first, err
 }
 
 // password reads the password of an existing key.
@@ -68,7 +60,7 @@ func (p *program) password(file string) ([]byte, error) {
 	if pass, ok := passwordFromEnv(); ok {
 		return pass, nil
 	}
-	return p.ask("password for " + file + ": ")
+	return p.input().Password("password for "+file+": ", "set "+passwordEnv)
 }
 
 func passwordFromEnv() ([]byte, bool) {
@@ -78,17 +70,6 @@ func passwordFromEnv() ([]byte, bool) {
 		}
 	}
 	return nil, false
-}
-
-func (p *program) ask(prompt string) ([]byte, error) {
-	f, ok := p.stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil, diag.Hinted(errors.New("a password is required, and standard input is not a terminal"), "set "+passwordEnv)
-	}
-	fmt.Fprint(p.stderr, prompt)
-	pass, err := term.ReadPassword(int(f.Fd()))
-	fmt.Fprintln(p.stderr)
-	return pass, err
 }
 
 // signerFlags select who signs: a key, or with services the identity of a token.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -18,55 +17,21 @@ import (
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset"
 	"mm-abi.org/mm/train/llm"
-	"mm-abi.org/mm/train/nn"
 )
 
 func (p *program) gradcheck(c *cli.Context) error {
-	type line struct {
-		Variant string  `json:"variant"`
-		Tensor  string  `json:"tensor"`
-		Probed  int     `json:"probed"`
-		Error   float64 `json:"relative_error"`
-	}
-	var lines []line
-	bad := 0
 	checks, err := llm.CheckVariants(c.Context, c.Uint64("seed"))
 	if err != nil {
 		return err
 	}
-	for _, v := range checks {
-		worst := slices.MaxFunc(v.Tensors, func(a, b nn.Comparison) int {
-			if a.Error > b.Error {
-				return 1
-			}
-			return -1
-		})
-		for _, r := range v.Tensors {
-			if r.Error > c.Float64("tolerance") {
-				bad++
-			}
-			if c.Bool("all") || r.Tensor == worst.Tensor || r.Error > c.Float64("tolerance") {
-				lines = append(lines, line{v.Variant, r.Tensor, r.Probed, r.Error})
-			}
-		}
+	lines, bad := llm.Worst(checks, c.Float64("tolerance"), c.Bool("all"))
+	err = printRows(p, lines, []string{"VARIANT", "TENSOR", "PROBED", "RELATIVE ERROR"}, func(l llm.Probe) []string {
+		return []string{l.Variant, l.Tensor, fmt.Sprint(l.Probed), fmt.Sprintf("%.1e", l.Error)}
+	})
+	if err == nil && bad > 0 {
+		err = fmt.Errorf("%d gradients differ by more than %g", bad, c.Float64("tolerance"))
 	}
-	if p.json {
-		if err := p.printJSON(lines); err != nil {
-			return err
-		}
-	} else {
-		var rows [][]string
-		for _, l := range lines {
-			rows = append(rows, []string{l.Variant, l.Tensor, fmt.Sprint(l.Probed), fmt.Sprintf("%.1e", l.Error)})
-		}
-		if err := p.printTable([]string{"VARIANT", "TENSOR", "PROBED", "RELATIVE ERROR"}, rows); err != nil {
-			return err
-		}
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d gradients differ by more than %g", bad, c.Float64("tolerance"))
-	}
-	return nil
+	return err
 }
 
 // measured is the output of mm eval lm.
@@ -83,77 +48,55 @@ type evaluation struct {
 	Adapters   *train.Recovery `json:"adapters,omitempty"`
 }
 
-func evaluated(e train.Evaluation) *evaluation {
-	return &evaluation{Evaluation: e, Perplexity: math.Exp(e.Loss)}
-}
-
 func (p *program) evalLM(c *cli.Context) error {
 	arg := c.Args().First()
 	switch filepath.Ext(arg) {
 	case ".yaml", ".yml":
-		return p.evalConfig(c.Context, arg)
+		base, err := measureData(c.Context, arg)
+		return show(p, measured{NGram: &base}, err, p.printMeasured)
 	case ".gguf":
 		if err := refuseOptions(c, "--%s is for checkpoints and configurations", "ngram", "sample"); err != nil {
 			return err
 		}
-		return p.evalGGUF(c.Context, arg, c.String("data"), score.FileOptions{Threads: c.Int("threads"), Options: score.Options{
+		if c.String("data") == "" {
+			return diag.Usagef("a GGUF file requires a text: set --data FILE")
+		}
+		text, err := fsx.ReadFile(c.String("data"), mostText)
+		if err != nil {
+			return err
+		}
+		ev, err := score.File(c.Context, arg, string(text), score.FileOptions{Threads: c.Int("threads"), Options: score.Options{
 			Window: c.Int("window"), Limit: c.Int("windows"), Separator: c.String("separator"), Special: c.Bool("special"),
 		}})
+		e := train.Evaluation{Loss: ev.Loss, BitsPerByte: ev.BitsPerByte, Predictions: ev.Predictions, Bytes: ev.Bytes}
+		return show(p, measured{Model: &evaluation{e, math.Exp(e.Loss), nil}}, err, p.printMeasured)
 	}
-	return p.evalCheckpoint(c.Context, arg, train.MeasureOptions{
+	m, err := train.Measure(c.Context, arg, train.MeasureOptions{
 		Dir: c.String("data"), Windows: c.Int("windows"), Threads: c.Int("threads"), NGram: c.Bool("ngram"), Samples: c.StringSlice("sample"), Objects: objects(),
 	})
+	return show(p, measured{&evaluation{m.Evaluation, math.Exp(m.Loss), m.Adapters}, m.NGram, m.Samples}, err, p.printMeasured)
 }
 
-// evalConfig measures the n-gram baselines on the data of a configuration.
-func (p *program) evalConfig(ctx context.Context, file string) error {
-	doc, err := readTraining(file)
+// measureData measures the n-gram baselines on the data of a configuration.
+func measureData(ctx context.Context, file string) (base dataset.Baselines, err error) {
+	doc, _, err := train.ReadDocument(file)
 	if err != nil {
-		return err
+		return base, err
 	}
-	cfg, err := loadTraining(doc)
+	cfg, err := train.DecodeConfig(doc)
 	if err != nil {
-		return err
+		return base, err
 	}
 	corpus, err := train.PrepareFrom(ctx, cfg, filepath.Dir(file), objects())
 	if err != nil {
-		return placed(doc, bucket.Fault(file, err))
+		return base, train.Placed(doc, bucket.Fault(file, err))
 	}
 	defer corpus.Close()
-	base, err := dataset.NGrams(corpus.Train, corpus.Held, cfg.Model.Vocab)
-	if err != nil {
-		return err
-	}
-	return show(p, measured{NGram: &base}, nil, p.printMeasured)
+	return dataset.NGrams(corpus.Train, corpus.Held, cfg.Model.Vocab)
 }
 
 // mostText is the largest text that is read into memory.
 const mostText = 256 << 20
-
-func (p *program) evalGGUF(ctx context.Context, file, data string, opt score.FileOptions) error {
-	if data == "" {
-		return diag.Usagef("a GGUF file requires a text: set --data FILE")
-	}
-	text, err := fsx.ReadFile(data, mostText)
-	if err != nil {
-		return err
-	}
-	ev, err := score.File(ctx, file, string(text), opt)
-	if err != nil {
-		return err
-	}
-	return show(p, measured{Model: evaluated(train.Evaluation{Loss: ev.Loss, BitsPerByte: ev.BitsPerByte, Predictions: ev.Predictions, Bytes: ev.Bytes})}, nil, p.printMeasured)
-}
-
-func (p *program) evalCheckpoint(ctx context.Context, file string, opt train.MeasureOptions) error {
-	m, err := train.Measure(ctx, file, opt)
-	if err != nil {
-		return err
-	}
-	model := evaluated(m.Evaluation)
-	model.Adapters = m.Adapters
-	return show(p, measured{Model: model, NGram: m.NGram, Samples: m.Samples}, nil, p.printMeasured)
-}
 
 func (p *program) printMeasured(m measured) error {
 	var rows [][]string
@@ -187,14 +130,7 @@ func (p *program) printMeasured(m measured) error {
 func (p *program) readText(files []string) (string, error) {
 	var b strings.Builder
 	for _, f := range files {
-		left := int64(mostText - b.Len())
-		var data []byte
-		var err error
-		if f != "-" {
-			data, err = fsx.ReadFile(f, left)
-		} else if data, err = io.ReadAll(io.LimitReader(p.stdin, left+1)); err == nil && int64(len(data)) > left {
-			err = fmt.Errorf("standard input is %w: the limit is %s", fsx.ErrTooLarge, size(mostText))
-		}
+		data, err := p.input().Read(f, int64(mostText-b.Len()))
 		if err != nil {
 			return "", err
 		}

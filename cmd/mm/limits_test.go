@@ -25,12 +25,8 @@ func sparse(t *testing.T, size int64) string {
 // Inputs of the size of a limit are accepted, those a byte longer are not.
 func TestLimits(t *testing.T) {
 	for more, want := range map[int]bool{0: true, 1: false} {
-		p := &program{stdin: strings.NewReader(strings.Repeat("x", maxPassword+more) + "\n"), stderr: io.Discard}
-		if _, err := p.secret("u", true); (err == nil) != want {
-			t.Errorf("password of maxPassword+%d bytes: %v", more, err)
-		}
-		p = &program{stdin: strings.NewReader(""), stderr: io.Discard}
-		if _, err := p.textFile(sparse(t, maxTextFile+int64(more))); (err == nil) != want {
+		p := &program{stdin: strings.NewReader(""), stderr: io.Discard}
+		if _, err := p.textLines(sparse(t, maxTextFile+int64(more))); (err == nil) != want {
 			t.Errorf("texts of maxTextFile+%d bytes: %v", more, err)
 		} else if list, ok := diag.From(err); !want && (!ok || list[0].Code != diag.TextLong) {
 			t.Errorf("texts of maxTextFile+%d bytes: got %v, want %s", more, err, diag.TextLong)

@@ -1,15 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/remote"
@@ -43,33 +37,18 @@ func (p *program) logout(c *cli.Context) error {
 	return p.printJSON(map[string]string{"host": c.Args().First()})
 }
 
-// maxPassword is the size limit of a password, in bytes.
-const maxPassword = 64 << 10
-
 // secret reads the password from the terminal or from standard input.
 func (p *program) secret(user string, stdin bool) (string, error) {
 	if stdin {
-		line, err := bufio.NewReader(io.LimitReader(p.stdin, maxPassword+2)).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return "", fmt.Errorf("reading the password: %w", err)
-		}
-		if line = strings.TrimRight(line, "\r\n"); len(line) > maxPassword {
-			return "", fmt.Errorf("password too long: the limit is %d bytes", maxPassword)
-		} else if line == "" {
-			return "", diag.Usagef("missing password on standard input")
-		}
-		return line, nil
-	}
-	f, ok := p.stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return "", diag.Usage(diag.Hinted(errors.New("a password is required, and standard input is not a terminal"), "use --password-stdin"))
+		return p.input().PipedPassword()
 	}
 	what := "identity token"
 	if user != "" {
 		what = "password of " + user
 	}
-	fmt.Fprint(p.stderr, what+": ")
-	secret, err := term.ReadPassword(int(f.Fd()))
-	fmt.Fprintln(p.stderr)
+	secret, err := p.input().Password(what+": ", "use --password-stdin")
+	if !p.input().Terminal() {
+		err = diag.Usage(err)
+	}
 	return string(secret), err
 }

@@ -57,7 +57,7 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == process.Command { // started by mm as a skill's process
 		process.Inner()
 	}
-	delayCollections()
+	console.DelayCollections()
 	// The FLAC library logs messages that users cannot act on.
 	log.SetOutput(io.Discard)
 	if os.Getenv("MM_TEST_ONE_THREAD") != "" { // scripts/faults.sh counts system calls of one thread

@@ -12,8 +12,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/workspace"
@@ -34,9 +32,6 @@ func (p *program) qnnCompile(c *cli.Context) error {
 		return diag.Usage(diag.Hinted(fmt.Errorf("--target: %w", chips.Unknown(c.String("target"))), "--socs FILE adds chips"))
 	}
 	opt.Chip = chip
-	if err := checkTimeout(c.Duration("timeout")); err != nil {
-		return err
-	}
 	if filepath.Ext(opt.Out) != ".bin" {
 		return diag.Usagef("--out %s: want NAME.bin", opt.Out)
 	}
@@ -59,13 +54,16 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	if err := refuseOptions(c, "--%s is for language models (.gguf)", "window", "positions", "layers"); err != nil {
 		return err
 	}
-	if opt.Inputs, err = calibration(opt, c.StringSlice("calibrate"), c.StringSlice("shape")); err != nil {
+	if opt.Inputs, err = compile.Calibration(opt, c.StringSlice("calibrate"), c.StringSlice("shape"), openModel); err != nil {
 		return err
 	}
 	began := time.Now()
 	result, err := compile.Compile(c.Context, engine, opt)
 	return p.printCompiled(result, err, began)
 }
+
+// openModel opens an ONNX model.
+func openModel(path string) (*onnx.Model, error) { return modelfile.Open(path, modelfile.Options{}) }
 
 // cosineOptions returns --min-cosine, or the default for the precision.
 func cosineOptions(c *cli.Context, opt compile.Options) (float64, error) {
@@ -98,65 +96,13 @@ func languageOptions(c *cli.Context, opt compile.Options) (compile.LanguageOptio
 			return out, diag.Usagef("--layers %s: %w", text, err)
 		}
 	}
-	if out.Window < 0 || out.Positions < 0 {
-		return out, diag.Usagef("--window %d, --positions %d: must not be negative", out.Window, out.Positions)
-	}
 	return out, nil
 }
 
 // printCompiled prints the result of a compilation.
 func (p *program) printCompiled(result compile.Result, err error, began time.Time) error {
 	if errors.Is(err, compile.ErrExists) {
-		return diag.Hinted(err, "--force replaces it")
+		err = diag.Hinted(err, "--force replaces it")
 	}
-	if err != nil {
-		return err
-	}
-	if p.json {
-		return p.printJSON(result)
-	}
-	result.WriteText(p.stdout, time.Since(began))
-	return nil
-}
-
-// calibration reads the inputs at paths. Floats can be compared on noise of the
-// given shapes; integers require representative inputs.
-func calibration(opt compile.Options, paths, dims []string) ([]map[string]engine.Tensor, error) {
-	if len(paths) > 0 {
-		if len(dims) > 0 {
-			return nil, diag.Usagef("--shape and --calibrate exclude each other: calibration inputs have shapes")
-		}
-		return compile.Samples(opt.Model, paths)
-	}
-	if opt.Precision != compile.FP16 {
-		return nil, diag.Usagef("--precision %s requires --calibrate: the ranges are measured on its inputs", opt.Precision)
-	}
-	shapes := map[string][]int{}
-	for _, text := range dims {
-		name, shape, err := onnx.ParseShape(text)
-		if err != nil {
-			return nil, diag.Usagef("--shape %s: %w", text, err)
-		}
-		shapes[name] = shape
-	}
-	return noise(opt.Model, shapes)
-}
-
-// noise generates one set of inputs.
-func noise(path string, shapes map[string][]int) (sets []map[string]engine.Tensor, err error) {
-	m, err := modelfile.Open(path, modelfile.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	in, err := madeUp(m, shapes)
-	return []map[string]engine.Tensor{in}, err
-}
-
-func madeUp(m *onnx.Model, shapes map[string][]int) (map[string]engine.Tensor, error) {
-	in, err := drift.Noise(m, shapes, 0)
-	if err != nil {
-		return nil, diag.Hinted(err, "set the shape with --shape NAME=1x3x224x224, or inputs with --calibrate")
-	}
-	return in, nil
+	return show(p, result, err, func(r compile.Result) error { r.WriteText(p.stdout, time.Since(began)); return nil })
 }

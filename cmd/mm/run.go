@@ -5,23 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/grammar"
-	"mm-abi.org/mm/core/grammar/schema"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
@@ -70,12 +63,12 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	call, err := p.callOptions(c)
+	call, err := part.ParseCall(c.StringSlice("input"), c.StringSlice("output"), slices.DeleteFunc(slices.Clone(p.inputs), func(m talk.Part) bool { return m.Type == abi.Text }))
 	if err != nil {
 		return err
 	}
-	out, err := outputOptions(c)
-	if err != nil {
+	out := outputs{Outputs: runner.Outputs{Image: c.String("out-image"), Audio: c.String("out-audio"), TraceSVG: c.String("trace-svg"), Text: c.Bool("out-text")}, trace: c.Bool("trace")}
+	if err := out.Check(); err != nil {
 		return err
 	}
 	voice, err := speechOptions(c)
@@ -86,29 +79,20 @@ func (p *program) run(c *cli.Context) error {
 	if use.script, err = p.transcriptOptions(c); err != nil {
 		return err
 	}
-	aloud := out.files[abi.Audio] != "" && !call.explicit()
+	aloud := out.Audio != "" && !call.Named
 	var req runner.Request
 	switch {
-	case loose && !aloud || call.explicit():
-		err = checkFunction(slices.DeleteFunc(slices.Clone(textFlags), func(name string) bool { return !c.IsSet(name) }), c.NArg())
+	case loose && !aloud || call.Named:
+		err = checkFunction(c)
 	case !c.Bool("smoke"):
-		if req, err = p.requestOptions(c); err == nil {
-			err = out.apply(&req, c.String("request") != "")
-		}
-		if file := c.String("json-schema"); file != "" && err == nil {
-			if len(req.ToolsAllowed) > 0 {
-				return diag.Usagef("--json-schema excludes tool calls: omit it, or the tools")
-			}
-			req.Preferences.Grammar, err = readSchema(file)
-		}
-		req.Context = out.trace
+		req, err = p.answerOptions(c, out)
 	}
 	if err != nil {
 		return err
 	}
 	return p.inWorkspace(p.pulling(workspaceOptions(c, use.arg)), func(w *workspace.Workspace) error {
 		say := func(r *runner.Runner) error {
-			return p.synthesize(c.Context, w, r, use.arg, req.Inputs, voice, out.files[abi.Audio])
+			return p.synthesize(c.Context, w, r, use.arg, req.Inputs, voice, out.Audio)
 		}
 		if !aloud {
 			say = nil
@@ -120,6 +104,22 @@ func (p *program) run(c *cli.Context) error {
 			return p.answer(c.Context, w, use, opt, req, call, out, say)
 		})
 	})
+}
+
+// answerOptions returns the request for an answer with its outputs.
+func (p *program) answerOptions(c *cli.Context, out outputs) (runner.Request, error) {
+	req, err := p.requestOptions(c)
+	if err == nil {
+		err = out.Apply(&req, c.String("request") != "")
+	}
+	req.Context = out.trace
+	if file := c.String("json-schema"); file != "" && err == nil {
+		if len(req.ToolsAllowed) > 0 {
+			return req, diag.Usagef("--json-schema excludes tool calls: omit it, or the tools")
+		}
+		req.Preferences.Grammar, err = runner.ReadGrammar(file)
+	}
+	return req, err
 }
 
 // use describes an argument and how it is resolved.
@@ -141,7 +141,7 @@ func useOptions(c *cli.Context) use {
 	return use{arg: c.Args().First(), target: c.String("target"), ignore: c.StringSlice("ignore"), mmproj: c.String("mmproj"), smoke: c.Bool("smoke"), resolve: resolveOptions(c), keep: c.String("keep")}
 }
 
-func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call, out outputs, say func(*runner.Runner) error) error {
+func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call part.Call, out outputs, say func(*runner.Runner) error) error {
 	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
@@ -155,10 +155,10 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	case u.smoke:
 		return p.smoke(ctx, w, r, u.arg)
 	}
-	if !call.explicit() && runner.HasLoop(r.Build()) {
+	if !call.Named && runner.HasLoop(r.Build()) {
 		return p.transcribe(ctx, w, r, u.arg, req.Inputs, u.script)
 	}
-	if call.explicit() || r.Engine() == nil && !text(req.Inputs) && !out.any() {
+	if call.Named || r.Engine() == nil && !text(req.Inputs) && !out.any() {
 		return p.runFunctions(ctx, w, r, u, call)
 	}
 	if r.Engine() == nil && say != nil {
@@ -254,7 +254,7 @@ func overBudget(ms int64, a *runner.Answer) error {
 
 // runOptions reads the options of a runner.
 func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
-	engine, backends, err := backendOptions(c.StringSlice("backend"))
+	engine, backends, err := part.ParseBackends(c.StringSlice("backend"))
 	if err != nil {
 		return runner.Options{}, err
 	}
@@ -270,43 +270,11 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	if opt.Special && !opt.Raw {
 		return opt, diag.Usagef("--special requires --raw: a chat template writes the special tokens itself")
 	}
-	if opt.Now, err = clock(c.String("date"), c.Bool("smoke")); err != nil {
+	if opt.Now, err = workspace.Clock(c.String("date"), c.Bool("smoke")); err != nil {
 		return opt, err
 	}
 	p.now = opt.Now
-	if opt.Limits.Threads < 0 {
-		return opt, diag.Usagef("--threads %d: must not be negative", opt.Limits.Threads)
-	}
-	return opt, checkTimeout(opt.Limits.Time)
-}
-
-func checkTimeout(d time.Duration) error {
-	if d < 0 {
-		return diag.Usagef("--timeout %v: must not be negative", d)
-	}
-	return nil
-}
-
-// backendOptions parses the values of --backend: NAME or PART=NAME, optionally with
-// @VERSION.
-func backendOptions(values []string) (engine string, parts map[string]string, err error) {
-	parts = map[string]string{}
-	for _, v := range values {
-		part, name, named := strings.Cut(v, "=")
-		if !named {
-			part, name = "", v
-		}
-		switch {
-		case name == "" || named && part == "", strings.HasSuffix(name, "@"):
-			return "", nil, diag.Usagef("--backend %q: want NAME, NAME@VERSION or PART=NAME", v)
-		case parts[part] != "" && parts[part] != name:
-			return "", nil, diag.Usagef("--backend: conflicting values %s and %s for one part", v, parts[part])
-		}
-		parts[part] = name
-	}
-	engine = parts[""]
-	delete(parts, "")
-	return engine, parts, nil
+	return opt, nil
 }
 
 // preferenceOptions reads the preferences of a request.
@@ -318,10 +286,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 		},
 		MaxTokens: c.Int("max-tokens"), Stop: c.StringSlice("stop"),
 	}
-	if err := p.Check(); err != nil {
-		return p, diag.Usage(err)
-	}
-	return p, nil
+	return p, diag.Usage(p.Check())
 }
 
 // requestOptions builds the request from the flags, or reads it from a file.
@@ -333,7 +298,15 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 		if c.NArg() > 1 {
 			return runner.Request{}, diag.Usagef("a prompt and --request exclude each other")
 		}
-		return p.readRequest(file)
+		in, done, err := p.input().Open(file)
+		if err != nil {
+			return runner.Request{}, err
+		}
+		defer done()
+		if file == "-" {
+			file = "stdin"
+		}
+		return runner.ReadRequest(file, in)
 	}
 	prefs, err := preferenceOptions(c)
 	if err != nil {
@@ -375,88 +348,20 @@ func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
 		inputs = append(slices.Clone(inputs), talk.Part{Type: abi.Text, Text: c.Args().Get(1)})
 	}
 	switch {
-	case text(inputs), len(inputs) > 0 && !p.piped():
+	case text(inputs), len(inputs) > 0 && !p.input().Piped():
 		return inputs, nil
-	case len(inputs) == 0 && p.terminal():
+	case len(inputs) == 0 && p.input().Terminal():
 		return nil, diag.Usagef("missing prompt: add it after %s, or chat with mm chat %s", c.Args().First(), c.Args().First())
 	}
-	words, err := p.readPrompt()
+	data, err := p.input().Read("-", schemas.MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("reading the prompt: %w", err)
+	}
+	words := strings.TrimRight(string(data), "\r\n")
 	if len(inputs) > 0 && strings.TrimSpace(words) == "" {
-		return inputs, err
+		return inputs, nil
 	}
-	return append(slices.Clone(inputs), talk.Part{Type: abi.Text, Text: words}), err
-}
-
-// terminal reports whether standard input is a terminal.
-func (p *program) terminal() bool {
-	f, ok := p.stdin.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// piped reports whether standard input is a pipe or a file. A device such as
-// /dev/null does not provide a prompt.
-func (p *program) piped() bool {
-	f, ok := p.stdin.(*os.File)
-	if !ok {
-		return true
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&(fs.ModeDevice|fs.ModeDir) == 0
-}
-
-// readPrompt reads the prompt from standard input.
-func (p *program) readPrompt() (string, error) {
-	data, err := io.ReadAll(io.LimitReader(p.stdin, schemas.MaxBytes+1))
-	if err != nil {
-		return "", fmt.Errorf("reading the prompt: %w", err)
-	}
-	if len(data) > schemas.MaxBytes {
-		return "", fmt.Errorf("reading the prompt: standard input exceeds %d bytes", schemas.MaxBytes)
-	}
-	return strings.TrimRight(string(data), "\r\n"), nil
-}
-
-func (p *program) readRequest(file string) (runner.Request, error) {
-	var req runner.Request
-	in := p.stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return req, err
-		}
-		defer f.Close()
-		in = f
-	} else {
-		file = "stdin"
-	}
-	data, err := io.ReadAll(io.LimitReader(in, schemas.MaxBytes+1))
-	if err != nil {
-		return req, fmt.Errorf("reading the request: %w", err)
-	}
-	// JSON is YAML: one strict parser provides positions for both.
-	doc, list := schemas.Load(schemas.Request, file, data)
-	if err := list.Err(); err != nil {
-		return req, err
-	}
-	return req, doc.Decode(&req)
-}
-
-// readSchema reads the JSON schema of an answer.
-func readSchema(file string) (*grammar.Grammar, error) {
-	data, err := fsx.ReadFile(file, schemas.MaxBytes)
-	if err != nil {
-		return nil, fmt.Errorf("reading the schema: %w", err)
-	}
-	g, err := grammar.New(data, grammar.Options{})
-	var beyond *schema.Error
-	if !errors.As(err, &beyond) {
-		return g, err
-	}
-	var list diag.List
-	for _, f := range beyond.Faults {
-		list.Add(diag.SchemaSubset, diag.Pos{File: file}, f.String(), "")
-	}
-	return nil, list.Err()
+	return append(slices.Clone(inputs), talk.Part{Type: abi.Text, Text: words}), nil
 }
 
 // runner opens a runner for the argument.
@@ -486,13 +391,6 @@ func (u use) runnable(opt runner.Options) workspace.RunOptions {
 // another engine.
 func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options) (*runner.Runner, error) {
 	r, err := runner.Open(ctx, b, opt)
-	if unknown := (*part.NoPartError)(nil); errors.As(err, &unknown) {
-		hint := "known: " + strings.Join(unknown.Known, ", ")
-		if near, ok := diag.Nearest(unknown.Name, unknown.Known); ok {
-			hint = "did you mean " + near + "?"
-		}
-		return nil, diag.Usage(diag.Hinted(fmt.Errorf("--backend: %w", err), hint))
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -503,7 +401,7 @@ func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options
 }
 
 func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) error {
-	files, err := runner.WriteMade(o.files, a.Made)
+	files, err := runner.WriteMade(o.Files(), a.Made)
 	if err != nil {
 		return err
 	}
@@ -516,7 +414,7 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) err
 		out.Made, out.Trace = files, steps
 		return p.printJSON(out)
 	}
-	if len(files) == 0 || o.text {
+	if len(files) == 0 || o.Text {
 		if _, err := fmt.Fprintln(p.stdout); err != nil {
 			return err
 		}

@@ -46,10 +46,7 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	background, err := p.jobOptions(c)
-	if err != nil {
-		return err
-	}
+	background := p.jobOptions(c)
 	ctx, u := c.Context, useOptions(c)
 	u.skills = !c.Bool("no-tools")
 	if c.Bool("stdin-lifeline") {
@@ -165,14 +162,6 @@ func (p *program) serverOptions(c *cli.Context) (opt api.Options, board *dashboa
 		Version: built().Version, Hosts: c.StringSlice("host"), Origins: c.StringSlice("origin"),
 		Parallel: c.Int("parallel"), Queue: c.Int("queue"), Tokens: c.Int("max-tokens"), Time: c.Duration("max-time"),
 		Log: func(line string) { p.say("%s", line) },
-	}
-	for _, name := range []string{"parallel", "queue", "max-tokens"} {
-		if c.IsSet(name) && c.Int(name) < 1 {
-			return opt, nil, diag.Usagef("--%s %d: want at least 1", name, c.Int(name))
-		}
-	}
-	if opt.Time < 0 || c.Duration("drain") < 0 {
-		return opt, nil, diag.Usagef("--max-time, --drain: must not be negative")
 	}
 	if text := c.String("max-body"); text != "" {
 		if opt.Body, err = fsx.ParseSize(text); err != nil {

@@ -7,14 +7,13 @@ import (
 
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/serve/jobs"
 	"mm-abi.org/mm/workspace"
 )
 
 // jobOptions reads the options of the jobs that --jobs allows.
-func (p *program) jobOptions(c *cli.Context) (jobs.Options, error) {
-	opt := jobs.Options{
+func (p *program) jobOptions(c *cli.Context) jobs.Options {
+	return jobs.Options{
 		Dir: c.String("jobs"), Time: c.Duration("jobs-time"), Queue: c.Int("jobs-queue"),
 		Assemble: func(ctx context.Context, opt assemble.Options, locked bool) (built *assemble.Result, err error) {
 			opt.Exporters = exporters()
@@ -26,13 +25,6 @@ func (p *program) jobOptions(c *cli.Context) (jobs.Options, error) {
 			return built, err
 		},
 	}
-	switch {
-	case opt.Time <= 0:
-		return opt, diag.Usagef("--jobs-time: want more than 0")
-	case opt.Queue < 1:
-		return opt, diag.Usagef("--jobs-queue %d: want at least 1", opt.Queue)
-	}
-	return opt, nil
 }
 
 // recorded adds the audit log of a workspace to the options of jobs.

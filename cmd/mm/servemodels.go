@@ -19,12 +19,6 @@ import (
 func (p *program) modelOptions(c *cli.Context, run *runner.Options) (models.Options, texts, error) {
 	kept := texts{dir: c.String("keep")}
 	opt := models.Options{Loaded: c.Int("loaded"), Log: func(line string) { p.say("%s", line) }}
-	if c.IsSet("loaded") && opt.Loaded < 1 {
-		return opt, kept, diag.Usagef("--loaded %d: want at least 1", opt.Loaded)
-	}
-	if every := c.Duration("watch-every"); every <= 0 {
-		return opt, kept, diag.Usagef("--watch-every %v: want more than 0", every)
-	}
 	if c.IsSet("keep-size") && kept.dir == "" {
 		return opt, kept, diag.Usagef("--keep-size requires --keep")
 	}

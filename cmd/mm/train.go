@@ -14,6 +14,7 @@ import (
 
 	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/lab/track"
 	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/train"
@@ -23,37 +24,25 @@ import (
 )
 
 func (p *program) train(c *cli.Context) error {
-	file := c.Args().First()
 	opt := trainingOptions{
-		file: file, dir: c.String("out"), plot: c.String("plot"), sample: c.String("sample"), resume: c.Bool("resume"), threads: c.Int("threads"),
+		file: c.Args().First(), dir: c.String("out"), plot: c.String("plot"), sample: c.String("sample"), resume: c.Bool("resume"), threads: c.Int("threads"),
 		steps: c.Int("steps"), time: c.Duration("time"), checkpoints: c.String("checkpoints"),
 	}
 	if opt.plot != "" && filepath.Ext(opt.plot) != ".svg" {
 		return diag.Usagef("--plot: unsupported extension %q, want .svg", filepath.Ext(opt.plot))
 	}
-	doc, err := readTraining(file)
-	if err != nil {
+	doc, kind, err := train.ReadDocument(opt.file)
+	switch {
+	case err != nil:
 		return err
-	}
-	switch kind, _ := doc.Detect(); kind {
-	case schemas.Stage:
-		return p.trainStage(c.Context, doc, opt)
-	case schemas.Decoding:
-		return p.trainDecoder(c.Context, doc, opt)
-	case schemas.Preference:
-		return p.trainPreference(c.Context, doc, opt)
-	case schemas.Improvement:
+	case kind == schemas.Train:
+		return p.trainLM(c.Context, doc, opt)
+	case kind == schemas.Improvement:
 		return p.improve(c.Context, doc, opt)
+	case opt.sample != "":
+		return diag.Usagef("--sample is for language models")
 	}
-	cfg, err := loadTraining(doc)
-	if err != nil {
-		return err
-	}
-	if opt.dir == "" {
-		opt.dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg.Name, file))
-	}
-	cfg.Stop = opt.stop(cfg.Stop)
-	return placed(doc, p.runTraining(c.Context, cfg, opt))
+	return train.Placed(doc, p.trainStage(c.Context, doc, kind, opt))
 }
 
 // trainingOptions holds the options of a run.
@@ -65,104 +54,42 @@ type trainingOptions struct {
 	time                    time.Duration
 }
 
-// stop returns when to stop, according to the flags or the configuration.
-func (o trainingOptions) stop(stop train.Stop) train.Stop {
-	if o.steps > 0 {
-		stop.Steps, stop.Tokens, stop.Seconds = o.steps, 0, 0
-	}
-	if o.time > 0 {
-		stop.Steps, stop.Tokens, stop.Seconds = o.steps, 0, o.time.Seconds()
-	}
-	return stop
+// folder returns the folder of a run of a name, which may be empty.
+func (o trainingOptions) folder(name string) string {
+	name = cmp.Or(name, strings.TrimSuffix(filepath.Base(o.file), filepath.Ext(o.file)))
+	return cmp.Or(o.dir, filepath.Join(filepath.Dir(o.file), "runs", name))
 }
 
-func runName(name, file string) string {
-	if name != "" {
-		return name
+// trainLM trains a language model from the start.
+func (p *program) trainLM(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
+	cfg, err := train.DecodeConfig(doc)
+	if err != nil {
+		return err
 	}
-	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-}
-
-// readTraining reads a training document; unknown keys are faults.
-func readTraining(file string) (*schemas.Document, error) {
-	data, list := schemas.ReadFile(file, diag.Unreadable)
-	if err := list.Err(); err != nil {
-		return nil, err
-	}
-	doc, list := schemas.Parse(file, data)
-	if doc == nil {
-		return nil, list.Err()
-	}
-	kind := schemas.Train
-	if k, _ := doc.Detect(); k == schemas.Stage || k == schemas.Decoding || k == schemas.Preference || k == schemas.Improvement {
-		kind = k
-	}
-	list = append(list, doc.Validate(kind)...)
-	list.Sort()
-	return doc, list.Err()
-}
-
-// loadTraining decodes the configuration of a language model.
-func loadTraining(doc *schemas.Document) (train.Config, error) {
-	var cfg train.Config
-	if err := doc.Decode(&cfg); err != nil {
-		return cfg, err
-	}
-	return cfg, placed(doc, cfg.Validate())
-}
-
-// placed adds positions in the document to the faults in err.
-func placed(doc *schemas.Document, err error) error { return placedAs(diag.NotAllowed, doc, err) }
-
-// placedAs is placed with another code.
-func placedAs(code diag.Code, doc *schemas.Document, err error) error {
-	var list diag.List
-	for _, f := range train.Faults(err) {
-		list.Add(code, doc.Pos(f.Path), f.Error(), "")
-	}
-	if len(list) > 0 {
-		return list.Err()
-	}
-	return err
-}
-
-func (p *program) runTraining(ctx context.Context, cfg train.Config, opt trainingOptions) error {
+	cfg.Stop = cfg.Stop.Until(opt.steps, opt.time)
 	if len(cfg.Data.Files) > 0 {
 		p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
 	}
-	from := filepath.Dir(opt.file)
-	corpus, err := train.PrepareFrom(ctx, cfg, from, objects())
+	corpus, err := train.PrepareFrom(ctx, cfg, filepath.Dir(opt.file), objects())
 	if err != nil {
-		return bucket.Fault(opt.file, err)
+		return train.Placed(doc, bucket.Fault(opt.file, err))
 	}
 	defer corpus.Close()
-	view := p.trainingView(cfg.Stop)
-	observer, finish, err := p.mirrored(ctx, opt.checkpoints, opt.dir, opt.resume, view)
+	dir := opt.folder(cfg.Name)
+	t, view, err := follow(ctx, p, opt, dir, cfg.Stop, func(o train.Options) (*train.LMTrainer, error) {
+		return train.RunFolder(ctx, cfg, corpus, opt.resume, o)
+	})
 	if err != nil {
-		return err
-	}
-	t, err := train.RunFolder(ctx, cfg, corpus, opt.resume, train.Options{Dir: opt.dir, From: from, Observer: observer, Threads: opt.threads, CPU: processTime})
-	view.Close()
-	finish()
-	if errors.Is(err, train.ErrHeld) {
-		return diag.Hinted(err, "--resume continues it; --out selects another folder")
-	}
-	if err != nil {
-		return err
+		return train.Placed(doc, err)
 	}
 	defer t.Close()
-	if opt.plot != "" {
-		if err := train.Plot(filepath.Join(opt.dir, train.MetricsFile), opt.plot, corpus, cfg.Model.Vocab); err != nil {
-			return err
-		}
-		p.say("drew %s", opt.plot)
+	if err := p.plotTraining(dir, opt.plot, corpus, cfg.Model.Vocab); err != nil {
+		return err
 	}
-	return p.finishTraining(t, corpus, opt, view)
-}
-
-// finishTraining prints the result and, with --sample, a continuation.
-func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt trainingOptions, view *console.Training) error {
-	out := map[string]any{"dir": opt.dir, "end": view.End, "eval": view.Eval}
+	out, file := map[string]any{"dir": dir, "end": view.End, "eval": view.Eval}, train.BestFile
+	if corpus.Held == nil {
+		file = train.LastFile
+	}
 	if opt.sample != "" && corpus.Tokenizer != nil {
 		text, err := train.Sample(t.Model(), corpus.Tokenizer, opt.sample, train.SampleOptions{Temperature: 0.8})
 		if err != nil {
@@ -173,87 +100,88 @@ func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt t
 			fmt.Fprintf(p.stdout, "%s%s\n", opt.sample, text)
 		}
 	}
-	if p.json {
-		return p.printJSON(out)
-	}
-	file := filepath.Join(opt.dir, train.BestFile)
-	if corpus.Held == nil {
-		file = filepath.Join(opt.dir, train.LastFile)
-	}
-	return p.line("%s", file)
+	return p.printLine(out, "%s", filepath.Join(dir, file))
 }
 
-func (p *program) trainingView(stop train.Stop) *console.Training {
-	return console.NewTraining(console.ScreenOf(p.stderr, p.json), p.stderr, p.quiet, stop)
-}
-
-// trainStage trains encoders, projectors or adapters.
-func (p *program) trainStage(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
-	var r modal.Recipe
-	if err := doc.Decode(&r); err != nil {
-		return err
+// follow runs a training, which it shows and copies.
+func follow[T io.Closer](ctx context.Context, p *program, opt trainingOptions, dir string, stop train.Stop, run func(train.Options) (T, error)) (t T, view *console.Training, err error) {
+	view = console.NewTraining(console.ScreenOf(p.stderr, p.json), p.stderr, p.quiet, stop)
+	o := train.Options{Dir: dir, From: filepath.Dir(opt.file), Observer: view, Threads: opt.threads, CPU: train.ProcessTime}
+	if opt.checkpoints != "" {
+		m := track.MirrorOptions{Dir: dir, Resume: opt.resume, Say: func(text string) { p.say("%s", text) }}
+		if m.Files, err = bucketFiles(opt.checkpoints); err != nil {
+			return t, view, err
+		}
+		copier, finish, err := track.Mirror(ctx, m)
+		if err != nil {
+			return t, view, err
+		}
+		defer finish()
+		o.Observer = train.Observers{view, copier}
 	}
-	if err := placed(doc, r.Validate()); err != nil {
-		return err
-	}
-	r.Stop = opt.stop(r.Stop)
-	p.say("stage %s: %s frozen", r.Stage, r.Stage.Frozen())
-	return p.runStage(ctx, doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return modal.RunFolder(ctx, r, opt.resume, o) })
-}
-
-// trainDecoder trains a decoder after a frozen core: stage 2.
-func (p *program) trainDecoder(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
-	var r decode.Recipe
-	if err := doc.Decode(&r); err != nil {
-		return err
-	}
-	if err := placed(doc, r.Validate()); err != nil {
-		return err
-	}
-	r.Stop = opt.stop(r.Stop)
-	p.say("stage %s: the core frozen", r.Stage)
-	return p.runStage(ctx, doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return decode.RunFolder(ctx, r, opt.resume, o) })
-}
-
-// trainPreference trains a core on pairs of answers.
-func (p *program) trainPreference(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
-	var r preference.Recipe
-	if err := doc.Decode(&r); err != nil {
-		return err
-	}
-	if err := placed(doc, r.Validate()); err != nil {
-		return err
-	}
-	r.Stop = opt.stop(r.Stop)
-	return p.runStage(ctx, doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return preference.RunFolder(ctx, r, opt.resume, o) })
-}
-
-// runStage runs a stage and prints its result.
-func (p *program) runStage(ctx context.Context, doc *schemas.Document, opt trainingOptions, name string, stop train.Stop, run func(train.Options) (io.Closer, error)) error {
-	if opt.sample != "" {
-		return diag.Usagef("--sample is for language models")
-	}
-	dir := cmp.Or(opt.dir, filepath.Join(filepath.Dir(opt.file), "runs", runName(name, opt.file)))
-	view := p.trainingView(stop)
-	observer, finish, err := p.mirrored(ctx, opt.checkpoints, dir, opt.resume, view)
-	if err != nil {
-		return err
-	}
-	t, err := run(train.Options{Dir: dir, From: filepath.Dir(opt.file), Observer: observer, Threads: opt.threads, CPU: processTime})
+	t, err = run(o)
 	view.Close()
-	finish()
 	if errors.Is(err, train.ErrHeld) {
-		return diag.Hinted(err, "--resume continues it; --out selects another folder")
+		err = diag.Hinted(err, "--resume continues it; --out selects another folder")
 	}
+	return t, view, err
+}
+
+// plotTraining draws the metrics of a run, if a file is named.
+func (p *program) plotTraining(dir, file string, corpus *train.Corpus, vocab int) error {
+	if file == "" {
+		return nil
+	}
+	err := train.Plot(filepath.Join(dir, train.MetricsFile), file, corpus, vocab)
+	if err == nil {
+		p.say("drew %s", file)
+	}
+	return err
+}
+
+// trainStage trains parts of a model, a decoder after a frozen core, or a core on pairs of
+// answers.
+func (p *program) trainStage(ctx context.Context, doc *schemas.Document, kind schemas.Kind, opt trainingOptions) error {
+	switch kind {
+	case schemas.Stage:
+		var r modal.Recipe
+		err := train.Decode(doc, &r)
+		r.Stop = r.Stop.Until(opt.steps, opt.time)
+		return p.runStage(ctx, opt, err, r.Name, fmt.Sprintf("stage %s: %s frozen", r.Stage, r.Stage.Frozen()), r.Stop, func(o train.Options) (io.Closer, error) {
+			return modal.RunFolder(ctx, r, opt.resume, o)
+		})
+	case schemas.Decoding:
+		var r decode.Recipe
+		err := train.Decode(doc, &r)
+		r.Stop = r.Stop.Until(opt.steps, opt.time)
+		return p.runStage(ctx, opt, err, r.Name, fmt.Sprintf("stage %s: the core frozen", r.Stage), r.Stop, func(o train.Options) (io.Closer, error) {
+			return decode.RunFolder(ctx, r, opt.resume, o)
+		})
+	}
+	var r preference.Recipe
+	err := train.Decode(doc, &r)
+	r.Stop = r.Stop.Until(opt.steps, opt.time)
+	return p.runStage(ctx, opt, err, r.Name, "", r.Stop, func(o train.Options) (io.Closer, error) {
+		return preference.RunFolder(ctx, r, opt.resume, o)
+	})
+}
+
+// runStage runs a stage, unless its recipe has a fault, and prints its result.
+func (p *program) runStage(ctx context.Context, opt trainingOptions, fault error, name, note string, stop train.Stop, run func(train.Options) (io.Closer, error)) error {
+	if fault != nil {
+		return fault
+	}
+	if note != "" {
+		p.say("%s", note)
+	}
+	dir := opt.folder(name)
+	t, view, err := follow(ctx, p, opt, dir, stop, run)
 	if err != nil {
-		return placed(doc, err)
+		return err
 	}
 	defer t.Close()
-	if opt.plot != "" {
-		if err := train.Plot(filepath.Join(dir, train.MetricsFile), opt.plot, nil, 0); err != nil {
-			return err
-		}
-		p.say("plotted %s", opt.plot)
+	if err := p.plotTraining(dir, opt.plot, nil, 0); err != nil {
+		return err
 	}
 	return p.printLine(map[string]any{"dir": dir, "end": view.End, "eval": view.Eval}, "%s", filepath.Join(dir, train.BestFile))
 }

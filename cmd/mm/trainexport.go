@@ -15,26 +15,26 @@ import (
 
 func (p *program) exportTorch(c *cli.Context) error {
 	file, out := c.Args().First(), c.String("out")
-	doc, err := readTraining(file)
-	if err != nil {
-		return err
-	}
-	if kind, _ := doc.Detect(); kind == schemas.Stage || kind == schemas.Decoding || kind == schemas.Preference || kind == schemas.Improvement {
+	doc, kind, err := train.ReadDocument(file)
+	if err == nil && kind != schemas.Train {
 		var list diag.List
 		list.Add(diag.TorchLacks, doc.Pos("/stage"), "got a stage, want the recipe of a language model", "")
-		return list.Err()
+		err = list.Err()
 	}
-	cfg, err := loadTraining(doc)
 	if err != nil {
 		return err
 	}
-	if err := placedAs(diag.TorchLacks, doc, torch.Supported(cfg)); err != nil {
+	cfg, err := train.DecodeConfig(doc)
+	if err != nil {
+		return err
+	}
+	if err := train.PlacedAs(diag.TorchLacks, doc, torch.Supported(cfg)); err != nil {
 		return err
 	}
 	from := filepath.Dir(file)
 	corpus, err := train.PrepareFrom(c.Context, cfg, from, objects())
 	if err != nil {
-		return placed(doc, bucket.Fault(file, err))
+		return train.Placed(doc, bucket.Fault(file, err))
 	}
 	defer corpus.Close()
 	err = torch.Export(cfg, corpus, from, out)
@@ -42,7 +42,7 @@ func (p *program) exportTorch(c *cli.Context) error {
 		return diag.Hinted(err, "--out selects another folder")
 	}
 	if err != nil {
-		return placed(doc, err)
+		return train.Placed(doc, err)
 	}
 	return p.printLine(map[string]any{"dir": out}, "%s\nnext: pip install -r %s && torchrun --nproc-per-node 2 %s", out, filepath.Join(out, "requirements.txt"), filepath.Join(out, "train.py"))
 }

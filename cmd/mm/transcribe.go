@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/encdec"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
@@ -56,17 +56,9 @@ func (t *transcript) input(arg string, in []talk.Part) error {
 	if in[0].Type != abi.Audio {
 		return diag.Usagef("--%s: %s takes sounds or texts", in[0].Type, arg)
 	}
-	f, err := os.Open(in[0].Path)
+	data, err := fsx.ReadFile(in[0].Path, part.MaxInput)
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, part.MaxInput+1))
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", in[0].Path, err)
-	}
-	if len(data) > part.MaxInput {
-		return fmt.Errorf("%s exceeds %d bytes", in[0].Path, part.MaxInput)
 	}
 	if t.req.Wave, err = preprocess.DecodeSound(data); err != nil {
 		return fmt.Errorf("%s: %w", in[0].Path, err)

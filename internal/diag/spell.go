@@ -18,6 +18,14 @@ func Nearest(got string, words []string) (string, bool) {
 	return best, best != "" && best != got
 }
 
+// Suggest returns the hint for an unknown word: the nearest known one, or otherwise a hint.
+func Suggest(got string, words []string, otherwise string) string {
+	if near, ok := Nearest(got, words); ok {
+		return "did you mean " + near + "?"
+	}
+	return otherwise
+}
+
 // distance counts the edits between a and b, or returns 99 if there are too many.
 func distance(a, b string) int {
 	if len(a) > maxWord || len(b) > maxWord || max(len(a), len(b))-min(len(a), len(b)) > 3 {

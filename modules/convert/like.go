@@ -122,11 +122,7 @@ func Like(name string, model *onnx.Model, fn Function) (Function, string, error)
 		for _, p := range all {
 			names = append(names, p.Name)
 		}
-		fix := "want one of " + strings.Join(names, ", ")
-		if near, ok := diag.Nearest(name, names); ok {
-			fix = "did you mean " + near + "?"
-		}
-		return fn, "", &LikeError{fmt.Sprintf("unknown model %q", name), fix}
+		return fn, "", &LikeError{fmt.Sprintf("unknown model %q", name), diag.Suggest(name, names, "want one of "+strings.Join(names, ", "))}
 	}
 	p, inputs, outputs := all[i], model.Inputs(), model.Graph.Outputs
 	wrong := &LikeError{fmt.Sprintf("the model is not like %s: want %s", name, p.shape), "mm inspect shows its inputs and outputs"}

@@ -8,6 +8,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -180,6 +181,20 @@ func (r *Reader) run(ctx context.Context, texts []string, query *string, opt Opt
 	return res, nil
 }
 
+// Best returns the indices of the scores of a reranker, the best first, of equal ones the
+// first; n at most, or all if it is 0.
+func (r *Result) Best(n int) []int {
+	order := make([]int, len(r.Vectors))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Vectors[b][0], r.Vectors[a][0]) })
+	if n > 0 {
+		order = order[:min(n, len(order))]
+	}
+	return order
+}
+
 // prompt returns the text of a prompt.
 func (r *Reader) prompt(name string) (string, error) {
 	if name == "" {
@@ -189,10 +204,7 @@ func (r *Reader) prompt(name string) (string, error) {
 	if !ok {
 		hint := "the module has no prompts"
 		if prompts := r.Prompts(); len(prompts) > 0 {
-			hint = "it has " + strings.Join(prompts, ", ")
-			if near, ok := diag.Nearest(name, prompts); ok {
-				hint = "did you mean " + near + "?"
-			}
+			hint = diag.Suggest(name, prompts, "it has "+strings.Join(prompts, ", "))
 		}
 		return "", &InputError{fmt.Errorf("unknown prompt %q", name), hint}
 	}

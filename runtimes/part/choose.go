@@ -6,26 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes"
 )
-
-// NoPartError reports an unknown part in Options.Backends.
-type NoPartError struct {
-	Name  string
-	Why   string   // if empty, the build has no such part
-	Known []string // the valid names
-}
-
-// Error names the part.
-func (e *NoPartError) Error() string {
-	if e.Why != "" {
-		return e.Why
-	}
-	return fmt.Sprintf("unknown part %q in the build", e.Name)
-}
 
 // Override is a part whose options override the engine of its graph.
 type Override struct {
@@ -59,11 +46,11 @@ func checkNames(a *builds.Assembly, backends map[string]string) error {
 		if slices.Contains(names, name) {
 			continue
 		}
-		e := &NoPartError{Name: name, Known: names}
+		why := fmt.Sprintf("unknown part %q in the build", name)
 		if a.Draft != nil && a.Draft.Name == name {
-			e.Why = fmt.Sprintf("%s drafts for %s and runs on its backend", name, a.Core.Name)
+			why = fmt.Sprintf("%s drafts for %s and runs on its backend", name, a.Core.Name)
 		}
-		return e
+		return diag.Usage(diag.Hinted(fmt.Errorf("--backend: %s", why), diag.Suggest(name, names, "known: "+strings.Join(names, ", "))))
 	}
 	return nil
 }

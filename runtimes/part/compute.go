@@ -233,13 +233,10 @@ func (s *Set) place(g Argument) (part, port string, err error) {
 		}
 		return "", "", &modality.InputError{Name: g.Name, Detail: what + "is ambiguous: " + strings.Join(fits, " or "), Hint: "write PART.PORT, one of " + strings.Join(names, ", ")}
 	}
-	e := &modality.InputError{Name: g.Name, Detail: what + "fits no part of " + s.build.Assembly.Name, Hint: "the build takes " + strings.Join(names, ", ")}
 	candidates := all
 	for _, k := range names {
 		candidates = append(candidates, k, k[strings.LastIndexByte(k, '.')+1:])
 	}
-	if near, ok := diag.Nearest(g.Name, candidates); ok {
-		e.Hint = "did you mean " + near + "?"
-	}
-	return "", "", e
+	hint := diag.Suggest(g.Name, candidates, "the build takes "+strings.Join(names, ", "))
+	return "", "", &modality.InputError{Name: g.Name, Detail: what + "fits no part of " + s.build.Assembly.Name, Hint: hint}
 }

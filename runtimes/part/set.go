@@ -55,7 +55,7 @@ type Set struct {
 }
 
 // Open checks that the engines of Options.Backends are available. It loads nothing.
-// A name in Options.Backends that is not a part is a [NoPartError].
+// A name in Options.Backends that is not a part is a usage error.
 func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
 	if err := opt.Limits.Check(); err != nil {
 		return nil, err

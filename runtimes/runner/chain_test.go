@@ -20,6 +20,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/onnx"
@@ -325,8 +326,9 @@ func TestChosen(t *testing.T) {
 	b.Assembly.Draft = &builds.Part{Name: "small", Type: abi.DraftCore}
 	for name, want := range map[string]string{"image-en": "unknown part", "small": "small drafts for core"} {
 		_, _, err := open(runner.Options{Backends: map[string]string{name: "onnx"}})
-		var unknown *part.NoPartError
-		if !errors.As(err, &unknown) || !strings.Contains(err.Error(), want) || !slices.Contains(unknown.Known, "image-enc") || slices.Contains(unknown.Known, "small") {
+		var usage diag.Exited
+		var hint interface{ Hint() string }
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) || !errors.As(err, &hint) || !strings.Contains(hint.Hint(), "image-enc") || strings.Contains(hint.Hint(), "small") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

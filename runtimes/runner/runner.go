@@ -125,7 +125,7 @@ type Runner struct {
 
 // Open chooses the engine of a build's core and checks that the engines of
 // Options.Backends are available. It loads nothing. A name in Options.Backends that is
-// not a part is a [part.NoPartError].
+// not a part is a usage error.
 func Open(ctx context.Context, b *builds.Build, opt Options) (*Runner, error) {
 	if opt.Sequences == 0 {
 		opt.Sequences = 4

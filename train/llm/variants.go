@@ -1,8 +1,10 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"mm-abi.org/mm/train/nn"
 )
@@ -11,6 +13,31 @@ import (
 type VariantCheck struct {
 	Variant string
 	Tensors []nn.Comparison
+}
+
+// Probe is the gradient of a tensor of a variant.
+type Probe struct {
+	Variant string  `json:"variant"`
+	Tensor  string  `json:"tensor"`
+	Probed  int     `json:"probed"`
+	Error   float64 `json:"relative_error"`
+}
+
+// Worst returns the worst tensor of each check, those beyond the tolerance, or all, and
+// counts those beyond it.
+func Worst(checks []VariantCheck, tolerance float64, all bool) (list []Probe, beyond int) {
+	for _, v := range checks {
+		worst := slices.MaxFunc(v.Tensors, func(a, b nn.Comparison) int { return cmp.Compare(a.Error, b.Error) })
+		for _, t := range v.Tensors {
+			if t.Error > tolerance {
+				beyond++
+			}
+			if all || t.Tensor == worst.Tensor || t.Error > tolerance {
+				list = append(list, Probe{v.Variant, t.Tensor, t.Probed, t.Error})
+			}
+		}
+	}
+	return list, beyond
 }
 
 // CheckVariants checks the gradients of every variant of the model, each small

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"os"
@@ -20,10 +20,10 @@ const roomOfWeights = 64 << 20
 // goMinimum is the heap of Go's first collection, at 100 percent.
 const goMinimum = 4 << 20
 
-// delayCollections makes collections begin at a heap of leastHeap, unless GOGC is set. A
+// DelayCollections makes collections begin at a heap of leastHeap, unless GOGC is set. A
 // larger heap may double between collections, as usual, unless most of it has no pointers.
 // stop restores that for all heaps.
-func delayCollections() (stop func()) {
+func DelayCollections() (stop func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}

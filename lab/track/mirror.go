@@ -1,4 +1,4 @@
-package main
+package track
 
 import (
 	"context"
@@ -15,46 +15,41 @@ import (
 // maxMetrics is the size in bytes up to which the metrics of a run are copied.
 const maxMetrics = 64 << 20
 
-// mirrored returns an observer that also copies the checkpoints of the run in dir
-// to an address, and a function that waits for the copies. A resumed run first
-// gets the checkpoint of the bucket, if that is ahead of the folder.
-func (p *program) mirrored(ctx context.Context, address, dir string, resume bool, view train.Observer) (train.Observer, func(), error) {
-	if address == "" {
-		return view, func() {}, nil
-	}
-	b, place, err := openBucket(address)
-	if err != nil {
-		return nil, nil, err
-	}
-	if resume {
-		if err := p.restore(ctx, b, place, dir); err != nil {
-			return nil, nil, bucket.Fault(address, err)
-		}
-	}
-	sessions, err := sessions()
-	if err != nil {
-		return nil, nil, err
-	}
-	m := bucket.NewMirror(ctx, b, place, bucket.MirrorOptions{Sessions: sessions, Cuts: train.Cuts, Report: func(text string) { p.say("%s", text) }})
-	finish := func() {
-		if failed := m.Close(); failed > 0 {
-			p.say("warning: %d copies to %s failed; the checkpoints are in %s", failed, place, dir)
-		}
-	}
-	return train.Observers{view, &copier{m: m, dir: dir}}, finish, nil
+// MirrorOptions configures [Mirror].
+type MirrorOptions struct {
+	bucket.Files        // of the copies
+	Dir          string // of the run
+	Resume       bool   // first fetch the checkpoint of the bucket, if it is ahead of the folder
+	Say          func(text string)
 }
 
-// restore downloads the last checkpoint of the bucket into dir, unless the folder
+// Mirror returns an observer that copies the checkpoints of a run to a bucket, and a
+// function that waits for the copies.
+func Mirror(ctx context.Context, opt MirrorOptions) (train.Observer, func(), error) {
+	if opt.Resume {
+		if err := restore(ctx, opt); err != nil {
+			return nil, nil, bucket.Fault(opt.Place.String(), err)
+		}
+	}
+	m := bucket.NewMirror(ctx, opt.Bucket, opt.Place, bucket.MirrorOptions{Sessions: opt.Sessions, Cuts: train.Cuts, Report: opt.Say})
+	return &copier{m: m, dir: opt.Dir}, func() {
+		if failed := m.Close(); failed > 0 {
+			opt.Say(fmt.Sprintf("warning: %d copies to %s failed; the checkpoints are in %s", failed, opt.Place, opt.Dir))
+		}
+	}, nil
+}
+
+// restore downloads the last checkpoint of the bucket into the folder, unless the folder
 // holds one of that step or a later one.
-func (p *program) restore(ctx context.Context, b bucket.Bucket, place bucket.Address, dir string) error {
-	state, err := bucket.ReadState(ctx, b, place)
+func restore(ctx context.Context, opt MirrorOptions) error {
+	state, err := bucket.ReadState(ctx, opt.Bucket, opt.Place)
 	if errors.Is(err, bucket.ErrMissing) {
 		return nil // the folder's, or the usual error
 	}
 	if err != nil {
 		return err
 	}
-	switch c, err := train.Open(filepath.Join(dir, train.LastFile)); {
+	switch c, err := train.Open(filepath.Join(opt.Dir, train.LastFile)); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
@@ -64,8 +59,8 @@ func (p *program) restore(ctx context.Context, b bucket.Bucket, place bucket.Add
 			return err
 		}
 	}
-	p.say("continuing from %s of step %d", place.Under(state.Name), state.Step)
-	return bucket.Restore(ctx, b, place, state, dir, train.MetricsFile, train.BestFile)
+	opt.Say(fmt.Sprintf("continuing from %s of step %d", opt.Place.Under(state.Name), state.Step))
+	return bucket.Restore(ctx, opt.Bucket, opt.Place, state, opt.Dir, train.MetricsFile, train.BestFile)
 }
 
 // copier hands the files of a run to a mirror.

@@ -1,12 +1,12 @@
-package main
+package train
 
 import (
 	"syscall"
 	"time"
 )
 
-// processTime returns the CPU time of this process.
-func processTime() time.Duration {
+// ProcessTime returns the CPU time of this process.
+func ProcessTime() time.Duration {
 	self, err := syscall.GetCurrentProcess()
 	if err != nil {
 		return 0

@@ -1,14 +1,14 @@
 //go:build unix
 
-package main
+package train
 
 import (
 	"syscall"
 	"time"
 )
 
-// processTime returns the CPU time of this process.
-func processTime() time.Duration {
+// ProcessTime returns the CPU time of this process.
+func ProcessTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0

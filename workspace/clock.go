@@ -1,17 +1,16 @@
-package main
+package workspace
 
 import (
 	"time"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/workspace"
 )
 
-// clock returns the time that chat templates read: the given date, or
+// Clock returns the time that chat templates read: the given date, or
 // SOURCE_DATE_EPOCH, or the local time, without a zone as in transformers. If
 // fixed, the default is a constant day instead: golden prompts and evaluations
 // have the same results every day.
-func clock(date string, fixed bool) (func() time.Time, error) {
+func Clock(date string, fixed bool) (func() time.Time, error) {
 	constant := func(t time.Time) (func() time.Time, error) { return func() time.Time { return t }, nil }
 	if date != "" {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04:05"} {
@@ -21,7 +20,7 @@ func clock(date string, fixed bool) (func() time.Time, error) {
 		}
 		return nil, diag.Usagef("--date %q: want 2026-01-31 or 2026-01-31T08:00:00", date)
 	}
-	epoch, err := workspace.SourceDate()
+	epoch, err := SourceDate()
 	switch {
 	case err != nil:
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"runtime"
@@ -24,7 +24,7 @@ func TestDelayCollections(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
-	stop := delayCollections()
+	stop := DelayCollections()
 	defer stop()
 	percent := func() int {
 		p := debug.SetGCPercent(100)
@@ -46,7 +46,7 @@ func TestDelayCollections(t *testing.T) {
 	}
 	t.Setenv("GOGC", "50")
 	debug.SetGCPercent(50)
-	delayCollections()()
+	DelayCollections()()
 	if p := percent(); p != 50 {
 		t.Errorf("%d percent with GOGC=50", p)
 	}
