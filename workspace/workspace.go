@@ -380,10 +380,13 @@ func (w *Workspace) Vouching(name string, files []string, now time.Time) ([]*sig
 	return trust.Vouching(cmp.Or(w.opt.Trust, w.TrustFile()), name, files, now)
 }
 
-// FolderTrust returns whose signatures over the folder of a name are accepted.
-// See [trust.ForFolder].
-func (w *Workspace) FolderTrust(name string, files []string, now time.Time) (sign.FolderTrust, error) {
-	return trust.ForFolder(cmp.Or(w.opt.Trust, w.TrustFile()), name, files, now)
+// FolderTrust returns whose signatures over a folder are accepted. See [trust.ForFolder].
+func (w *Workspace) FolderTrust(dir string, files []string, now time.Time) (sign.FolderTrust, error) {
+	name, err := filepath.Abs(dir)
+	if err != nil {
+		return sign.FolderTrust{}, err
+	}
+	return trust.ForFolder(cmp.Or(w.opt.Trust, w.TrustFile()), "local/"+filepath.Base(name), files, now)
 }
 
 // DefaultHome is the user's folder of mm: MM_HOME, or the system's place for a

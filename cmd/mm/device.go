@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,22 +11,17 @@ import (
 
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/ssh"
-	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
 
-// wayOptions describes the connection to a device.
-type wayOptions struct {
-	server, serial, ssh, key, known, folder, socs string
-}
-
-func deviceWayOptions(c *cli.Context) wayOptions {
-	return wayOptions{c.String("server"), c.String("serial"), c.String("ssh"), homely(c.String("key")), homely(c.String("known-hosts")), c.String("folder"), c.String("socs")}
+// wayOptions returns the connection to a device.
+func wayOptions(c *cli.Context) device.Way {
+	return device.Way{Server: c.String("server"), Serial: c.String("serial"), SSH: c.String("ssh"), Key: homely(c.String("key")), KnownHosts: homely(c.String("known-hosts")),
+		Folder: c.String("folder"), Chips: c.String("socs"), Tool: "mm " + built().Version}
 }
 
 // homely expands a leading ~/ in a path.
@@ -44,35 +37,11 @@ func homely(path string) string {
 }
 
 // onDevice connects to a device for fn.
-func (p *program) onDevice(ctx context.Context, o wayOptions, fn func(*device.Device) error) error {
-	chips, err := qnnfile.Chips(o.socs)
-	if err != nil {
+func (p *program) onDevice(ctx context.Context, way device.Way, fn func(*device.Device) error) (err error) {
+	if way.Home, err = workspace.DefaultHome(); err != nil {
 		return err
 	}
-	home, err := workspace.DefaultHome()
-	if err != nil {
-		return err
-	}
-	d := &device.Device{Folder: o.folder, Locks: filepath.Join(home, "device", "push"), Chips: chips, Source: evidence.Source{Tool: "mm " + built().Version}}
-	if o.ssh != "" {
-		l, err := ssh.Dial(ctx, ssh.Options{Host: o.ssh, Key: o.key, KnownHosts: o.known})
-		if err != nil {
-			return device.Fault(o.ssh, err)
-		}
-		defer l.Close()
-		d.Lane, d.Source.Lane, d.Source.Address, d.Source.Serial = l, "ssh", o.ssh, o.ssh
-		if d.Folder == "" {
-			d.Folder = l.Home() + "/mm"
-		}
-		return fn(d)
-	}
-	client := adb.Client{Addr: o.server}
-	l, err := device.Choose(ctx, client, o.serial)
-	if err != nil {
-		return err
-	}
-	d.Lane, d.Source.Lane, d.Source.Address, d.Source.Serial = l, "adb", client.Address(), l.Serial
-	return fn(d)
+	return way.Connect(ctx, fn)
 }
 
 func (p *program) deviceLs(c *cli.Context) error {
@@ -92,7 +61,7 @@ func deviceJobOptions(c *cli.Context) device.Job {
 
 func (p *program) devicePlan(c *cli.Context) error {
 	j := deviceJobOptions(c)
-	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
+	return p.onDevice(c.Context, wayOptions(c), func(d *device.Device) error {
 		plan, err := j.Plan(c.Context, d)
 		if err != nil {
 			return err
@@ -102,95 +71,60 @@ func (p *program) devicePlan(c *cli.Context) error {
 }
 
 func (p *program) devicePush(c *cli.Context) error {
-	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
-		done := []device.Pushed{}
-		for _, path := range c.Args().Slice() {
-			f, err := device.NewFile(filepath.Base(path), path)
-			if err != nil {
-				return err
-			}
-			one, err := d.Push(c.Context, f)
-			if err != nil {
-				return err
-			}
-			done = append(done, one)
+	return p.onDevice(c.Context, wayOptions(c), func(d *device.Device) error {
+		done, err := d.PushFiles(c.Context, c.Args().Slice())
+		if err != nil {
+			return err
 		}
-		if p.json {
-			return p.printJSON(done)
-		}
-		var rows [][]string
-		for _, x := range done {
-			rows = append(rows, []string{x.Name, size(x.Bytes), short(x.Digest), size(x.Resumed), size(x.Sent)})
-		}
-		return p.printTable([]string{"FILE", "SIZE", "DIGEST", "RESUMED", "SENT"}, rows)
+		return printRows(p, done, []string{"FILE", "SIZE", "DIGEST", "RESUMED", "SENT"}, func(x device.Pushed) []string {
+			return []string{x.Name, size(x.Bytes), short(x.Digest), size(x.Resumed), size(x.Sent)}
+		})
 	})
 }
 
-func (p *program) deviceRun(c *cli.Context) error {
-	j := deviceJobOptions(c)
+func (p *program) deviceRun(c *cli.Context, w *workspace.Workspace) (err error) {
+	j, ctx := deviceJobOptions(c), c.Context
 	if c.IsSet("inputs") && c.IsSet("samples") {
 		return diag.Usagef("--samples is for drawn inputs, not for --inputs")
 	}
 	if list := c.StringSlice("inputs"); len(list) > 0 {
-		var err error
-		if j.Samples, err = device.ReadSamples(c.Context, j, device.SampleOptions{Places: list, Module: c.String("module")}); err != nil {
+		if j.Samples, err = device.ReadSamples(ctx, j, device.SampleOptions{Places: list, Module: c.String("module")}); err != nil {
 			return err
 		}
 	}
-	o := deviceRunOptions{j, deviceWayOptions(c), c.String("reference"), c.String("out"), c.String("outputs"), c.String("sign")}
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.runOnDevice(c.Context, w, o) })
-}
-
-// deviceRunOptions holds the options of mm device run.
-type deviceRunOptions struct {
-	job                     device.Job
-	way                     wayOptions
-	reference, out, outputs string
-	sign                    string // private key; if empty, the record is not signed
-}
-
-// runOnDevice runs a job and writes the record even if its checks fail.
-func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o deviceRunOptions) error {
-	o.job.Time = time.Now().UTC().Format(time.RFC3339)
-	if o.reference != "" {
-		m, err := device.OpenReference(ctx, o.reference)
+	j.Time = time.Now().UTC().Format(time.RFC3339)
+	if file := c.String("reference"); file != "" {
+		m, err := device.OpenReference(ctx, file)
 		if err != nil {
 			return err
 		}
 		defer m.Close()
-		o.job.Reference, o.job.Engine, o.job.Model = m, device.ReferenceEngine, m.Digest
+		j.Reference, j.Engine, j.Model = m, device.ReferenceEngine, m.Digest
+	}
+	var key *sign.PrivateKey
+	if file := c.String("sign"); file != "" {
+		s, err := w.Signer(file, p.password)
+		if err != nil {
+			return err
+		}
+		key = s.Key
 	}
 	folder := filepath.Join(w.Home(), "device", "evidence")
-	key, err := p.evidenceKey(w, o.sign)
-	if err != nil {
+	if j.Before, err = evidence.ReadFolder(folder); err != nil {
 		return err
 	}
-	if o.job.Before, err = evidence.ReadFolder(folder); err != nil {
-		return err
-	}
-	return p.onDevice(ctx, o.way, func(d *device.Device) error {
-		out, failed := d.Run(ctx, o.job)
+	return p.onDevice(ctx, wayOptions(c), func(d *device.Device) error {
+		out, failed := d.Run(ctx, j)
 		if out == nil {
 			w.Record(ctx, audit.Entry{Action: "device", Ref: d.Source.Serial, Result: workspace.Outcome(failed)})
 			return failed
 		}
-		if key != nil {
-			if err := out.Record.Sign(key, key.Public().KeyID()); err != nil {
-				return errors.Join(failed, err)
-			}
-		}
-		paths := []string{filepath.Join(folder, out.Record.Digest[len("sha256:"):]+".json")}
-		if o.out != "" {
-			paths = append(paths, o.out)
-		}
-		for _, path := range paths {
-			if err := fsx.Replace(path, 0o644, func(f io.Writer) error { return evidence.Write(f, out.Record) }); err != nil {
-				return errors.Join(failed, fmt.Errorf("writing the record: %w", err))
-			}
+		if err := p.keepOutcome(out, key, folder, c.String("out")); err != nil {
+			return errors.Join(failed, err)
 		}
 		w.Record(ctx, audit.Entry{Action: "device", Ref: d.Source.Serial + " " + out.Record.Device.SoC, Digest: out.Record.Digest, Result: workspace.Outcome(failed)})
-		if o.outputs != "" {
-			if err := device.WriteOutputs(o.outputs, out); err != nil {
+		if dir := c.String("outputs"); dir != "" {
+			if err := device.WriteOutputs(dir, out); err != nil {
 				return errors.Join(failed, err)
 			}
 		}
@@ -198,34 +132,36 @@ func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o dev
 	})
 }
 
+// keepOutcome signs the record of a run if there is a key, and writes it, even if its
+// checks failed.
+func (p *program) keepOutcome(out *device.Outcome, key *sign.PrivateKey, folder, path string) error {
+	if key != nil {
+		if err := out.Record.Sign(key, key.Public().KeyID()); err != nil {
+			return err
+		}
+	}
+	return evidence.Keep(folder, out.Record, path)
+}
+
 func (p *program) devicePull(c *cli.Context) error {
 	name := filepath.ToSlash(c.Args().First())
 	if !filepath.IsLocal(c.Args().First()) {
 		return diag.Usagef("%s: path outside of the folder on the device", name)
 	}
-	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
+	return p.onDevice(c.Context, wayOptions(c), func(d *device.Device) error {
 		v, err := d.Pull(c.Context, name, c.String("out"))
-		if err != nil {
-			return err
-		}
-		return p.printOr(v, func() error {
+		return show(p, v, err, func(v device.File) error {
 			return p.printTable([]string{"FILE", "SIZE", "DIGEST"}, [][]string{{v.Path, size(v.Bytes), short(v.Digest)}})
 		})
 	})
 }
 
 func (p *program) deviceRm(c *cli.Context) error {
-	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
+	return p.onDevice(c.Context, wayOptions(c), func(d *device.Device) error {
 		if err := d.Remove(c.Context); err != nil {
 			return err
 		}
-		if p.json {
-			return p.printJSON(struct {
-				Serial string `json:"serial"`
-			}{d.Source.Serial})
-		}
-		_, err := fmt.Fprintf(p.stdout, "%s: removed everything that mm pushed\n", diag.Printable(d.Source.Serial))
-		return err
+		return p.printLine(map[string]string{"serial": d.Source.Serial}, "%s: removed everything that mm pushed", d.Source.Serial)
 	})
 }
 
@@ -235,14 +171,5 @@ func (p *program) deviceEvidence(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var l diag.List
-	o := &device.Outcome{Record: r, Verdicts: evidence.Judge(r)}
-	if o.SoC, o.Promotes = evidence.Promotes(r); !o.Promotes {
-		for _, v := range o.Verdicts {
-			if v.Outcome != evidence.Pass && v.Outcome != evidence.Exempt {
-				l.Add(diag.EvidenceShort, diag.Pos{File: path}, fmt.Sprintf("%s: %s: %s", v.Name, v.Outcome, v.Reason), diag.EvidenceShort.Fix())
-			}
-		}
-	}
-	return p.printOutcome(o, l.Err())
+	return p.printOutcome(device.JudgeRecord(path, r))
 }

@@ -7,7 +7,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device"
-	"mm-abi.org/mm/lab/device/adb"
 	"mm-abi.org/mm/lab/judge"
 )
 
@@ -49,37 +48,21 @@ func (p *program) printOutcome(o *device.Outcome, failed error) error {
 }
 
 func (p *program) deviceProbe(c *cli.Context) error {
-	way, out := deviceWayOptions(c), c.String("out")
+	way, out := wayOptions(c), c.String("out")
 	return p.onDevice(c.Context, way, func(d *device.Device) error {
 		v, err := d.Probe(c.Context)
-		if err != nil {
-			return err
+		if err == nil && out != "" {
+			err = writeProbe(c.Context, out, way, d, v)
 		}
-		if out != "" {
-			if err := writeProbe(c.Context, out, way, d, v); err != nil {
-				return err
-			}
-		}
-		if p.json {
-			return p.printJSON(v)
-		}
-		return v.WriteText(p.stdout)
+		return show(p, v, err, func(v device.Probe) error { return v.WriteText(p.stdout) })
 	})
 }
 
 // writeProbe writes the raw properties of a device for mm lab probe.
-func writeProbe(ctx context.Context, path string, way wayOptions, d *device.Device, v device.Probe) error {
-	said := map[string]string{judge.DevicesFile: "", judge.PropFile: v.Raw.Properties, judge.MemoryFile: v.Raw.Memory, judge.BatteryFile: v.Raw.Battery, judge.DiskFile: v.Raw.Disk, judge.ThermalFile: v.Raw.Thermal}
-	if way.ssh == "" {
-		list, err := adb.Client{Addr: way.server}.Devices(ctx)
-		if err != nil {
-			return device.Fault("", err)
-		}
-		for _, one := range list {
-			if one.Serial == d.Source.Serial {
-				said[judge.DevicesFile] = "List of devices attached\n" + one.Line() + "\n"
-			}
-		}
+func writeProbe(ctx context.Context, path string, way device.Way, d *device.Device, v device.Probe) error {
+	line, err := way.Line(ctx, d)
+	if err != nil {
+		return err
 	}
-	return judge.WriteProbe(path, said)
+	return judge.WriteProbe(path, map[string]string{judge.DevicesFile: line, judge.PropFile: v.Raw.Properties, judge.MemoryFile: v.Raw.Memory, judge.BatteryFile: v.Raw.Battery, judge.DiskFile: v.Raw.Disk, judge.ThermalFile: v.Raw.Thermal})
 }

@@ -10,7 +10,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -27,18 +26,6 @@ func vouching(w *workspace.Workspace, files []string) ([]evidence.Verifier, erro
 	return out, err
 }
 
-// evidenceKey returns the private key for records, or nil if none is requested.
-func (p *program) evidenceKey(w *workspace.Workspace, file string) (*sign.PrivateKey, error) {
-	if file == "" {
-		return nil, nil
-	}
-	s, err := w.Signer(file, p.password)
-	if err != nil {
-		return nil, err
-	}
-	return s.Key, nil
-}
-
 // recordSigned is the output of mm device sign and verify.
 type recordSigned struct {
 	File   string `json:"file"`
@@ -46,48 +33,41 @@ type recordSigned struct {
 	Key    string `json:"key"`
 }
 
-func (p *program) deviceSign(c *cli.Context) error {
+func (p *program) deviceSign(c *cli.Context, w *workspace.Workspace) error {
 	path := c.Args().First()
 	r, err := device.ReadRecord(path)
 	if err != nil {
 		return err
 	}
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
-		s, err := w.Signer(c.String("key"), p.password)
-		if err != nil {
-			return err
-		}
-		if err := r.Sign(s.Key, s.Key.Public().KeyID()); err != nil {
-			return err
-		}
-		err = fsx.Replace(path, 0o644, func(f io.Writer) error { return evidence.Write(f, r) })
-		w.Record(c.Context, audit.Entry{Action: "device sign", Ref: path, Digest: r.Digest, Result: workspace.Outcome(err)})
-		if err != nil {
-			return err
-		}
-		return p.printSigned("signed", recordSigned{path, r.Digest, r.Signature.Key})
-	})
+	s, err := w.Signer(c.String("key"), p.password)
+	if err != nil {
+		return err
+	}
+	if err := r.Sign(s.Key, s.Key.Public().KeyID()); err != nil {
+		return err
+	}
+	err = fsx.Replace(path, 0o644, func(f io.Writer) error { return evidence.Write(f, r) })
+	w.Record(c.Context, audit.Entry{Action: "device sign", Ref: path, Digest: r.Digest, Result: workspace.Outcome(err)})
+	return p.printSigned("signed", recordSigned{path, r.Digest, r.Signature.Key}, err)
 }
 
-func (p *program) deviceVerify(c *cli.Context) error {
+func (p *program) deviceVerify(c *cli.Context, w *workspace.Workspace) error {
 	path := c.Args().First()
 	r, err := device.ReadRecord(path)
 	if err != nil {
 		return err
 	}
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
-		trusted, err := vouching(w, c.StringSlice("key"))
-		if err != nil {
-			return err
-		}
-		id, err := r.SignedBy(trusted)
-		if err != nil {
-			return device.RecordFault(path, err)
-		}
-		return p.printSigned("verified", recordSigned{path, r.Digest, id})
-	})
+	trusted, err := vouching(w, c.StringSlice("key"))
+	if err != nil {
+		return err
+	}
+	id, err := r.SignedBy(trusted)
+	if err != nil {
+		err = device.RecordFault(path, err)
+	}
+	return p.printSigned("verified", recordSigned{path, r.Digest, id}, err)
 }
 
-func (p *program) printSigned(what string, s recordSigned) error {
-	return p.printLine(s, "%s %s: signed by key %s", what, s.Digest, s.Key)
+func (p *program) printSigned(what string, s recordSigned, err error) error {
+	return show(p, s, err, func(s recordSigned) error { return p.line("%s %s: signed by key %s", what, s.Digest, s.Key) })
 }

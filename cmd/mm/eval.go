@@ -29,10 +29,7 @@ var ofBuilds = []string{"kinds", "ask", "seed", "speech", "fsdd", "speakers", "b
 
 // recipeOptions refuses the flags that a checkpoint's recipe replaces.
 func recipeOptions(c *cli.Context) error {
-	if err := refuseOptions(c, "--%s is for builds: the recipe of a checkpoint sets it", ofBuilds...); err != nil {
-		return err
-	}
-	return nil
+	return refuseOptions(c, "--%s is for builds: the recipe of a checkpoint sets it", ofBuilds...)
 }
 
 // wordOptions splits the values of a flag at commas.
@@ -79,44 +76,41 @@ func (p *program) evalSense(c *cli.Context) error {
 		return err
 	}
 	var out []tried
-	var rows [][]string
 	for i, e := range all {
 		out = append(out, tried{looks[i], e})
-		rows = append(rows, scored(e.Scores, looks[i].Name())...)
 	}
-	return p.printOr(out, func() error { return p.printTable(append([]string{"SHOWN"}, scoreHeading...), rows) })
+	return printScores(p, out, []string{"SHOWN"}, func(t tried) ([]train.Score, []string) { return t.Scores, []string{t.Look.Name()} })
 }
 
-var scoreHeading = []string{"QUESTION", "RIGHT", "95 % INTERVAL", "N", "CHANCE"}
-
-// scored returns a row for each score, starting with the columns of before.
-func scored(scores []train.Score, before ...string) (rows [][]string) {
-	for _, s := range scores {
-		low, high := s.Interval()
-		rows = append(rows, append(slices.Clone(before), s.Kind, fmt.Sprintf("%.1f%%", 100*s.Accuracy()), fmt.Sprintf("%.1f–%.1f%%", 100*low, 100*high),
-			fmt.Sprint(s.N), fmt.Sprintf("%.1f%%", 100*s.Chance)))
-	}
-	return rows
+// printScores prints list as JSON if --json is set, otherwise a row for each score, which
+// starts with the columns of what was measured.
+func printScores[T any](p *program, list []T, heading []string, of func(T) (scores []train.Score, columns []string)) error {
+	return p.printOr(list, func() error {
+		var rows [][]string
+		for _, one := range list {
+			scores, columns := of(one)
+			for _, s := range scores {
+				low, high := s.Interval()
+				rows = append(rows, append(slices.Clone(columns), s.Kind, fmt.Sprintf("%.1f%%", 100*s.Accuracy()), fmt.Sprintf("%.1f–%.1f%%", 100*low, 100*high),
+					fmt.Sprint(s.N), fmt.Sprintf("%.1f%%", 100*s.Chance)))
+			}
+		}
+		return p.printTable(append(heading, "QUESTION", "RIGHT", "95 % INTERVAL", "N", "CHANCE"), rows)
+	})
 }
 
 // senseBuild measures a build on images and sounds.
 func (p *program) senseBuild(ctx context.Context, m measuredBuild, opt eval.Options) error {
 	var out []eval.Sensed
-	err := p.measuring(ctx, m, func(r *runner.Runner) (err error) {
+	if err := p.measuring(ctx, m, func(r *runner.Runner) (err error) {
 		out, err = eval.Sense(ctx, r, opt)
 		return err
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(out)
-	}
-	var rows [][]string
-	for _, s := range out {
-		rows = append(rows, scored(s.Scores, s.Look.Name(), string(s.Input))...)
-	}
-	return p.printTable(append([]string{"SHOWN", "INPUT"}, scoreHeading...), rows)
+	return printScores(p, out, []string{"SHOWN", "INPUT"}, func(s eval.Sensed) ([]train.Score, []string) {
+		return s.Scores, []string{s.Look.Name(), string(s.Input)}
+	})
 }
 
 // measuredBuild is a build to measure, and how to run it.
@@ -185,14 +179,9 @@ func (p *program) evalTools(c *cli.Context) error {
 	}); err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(out)
-	}
-	var rows [][]string
-	for _, e := range out {
-		rows = append(rows, scored(e.Scores, map[bool]string{true: "its own", false: "none"}[e.Tools])...)
-	}
-	return p.printTable(append([]string{"TOOLS"}, scoreHeading...), rows)
+	return printScores(p, out, []string{"TOOLS"}, func(e eval.Errand) ([]train.Score, []string) {
+		return e.Scores, []string{map[bool]string{true: "its own", false: "none"}[e.Tools]}
+	})
 }
 
 func (p *program) evalDraw(c *cli.Context) error {
@@ -229,32 +218,21 @@ func (p *program) drawBuild(ctx context.Context, m measuredBuild, opt eval.DrawO
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(out)
-	}
-	var rows [][]string
-	for _, j := range out {
-		rows = append(rows, scored(j.Scores, j.Canvas.Name(), string(j.Judge))...)
-	}
-	return p.printTable(append([]string{"PICTURE", "JUDGE"}, scoreHeading...), rows)
+	return printScores(p, out, []string{"PICTURE", "JUDGE"}, func(j eval.Judged) ([]train.Score, []string) {
+		return j.Scores, []string{j.Canvas.Name(), string(j.Judge)}
+	})
 }
 
 func (p *program) evalPreference(c *cli.Context) error {
 	opt := preference.MeasureOptions{N: c.Int("n"), Dir: c.String("data"), Threads: c.Int("threads")}
 	m, err := preference.Measure(c.Context, c.Args().First(), opt)
-	if err != nil {
-		return err
-	}
-	if p.json {
-		return p.printJSON(m)
-	}
-	var rows [][]string
-	for _, c := range m.Changes {
-		low, high := c.Interval()
-		share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(c.N)) }
-		rows = append(rows, []string{c.Kind, share(c.Before), share(c.After), fmt.Sprintf("%+.1f points", 100*c.Difference()), fmt.Sprintf("%+.1f to %+.1f", 100*low, 100*high), fmt.Sprint(c.N)})
-	}
-	return p.printTable([]string{"ASKED FOR", "BEFORE", "AFTER", "CHANGE", "95 % INTERVAL", "N"}, rows)
+	return show(p, m, err, func(m preference.Measured) error {
+		return p.printTable([]string{"ASKED FOR", "BEFORE", "AFTER", "CHANGE", "95 % INTERVAL", "N"}, rowsOf(m.Changes, func(c train.Change) []string {
+			low, high := c.Interval()
+			share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(c.N)) }
+			return []string{c.Kind, share(c.Before), share(c.After), fmt.Sprintf("%+.1f points", 100*c.Difference()), fmt.Sprintf("%+.1f to %+.1f", 100*low, 100*high), fmt.Sprint(c.N)}
+		}))
+	})
 }
 
 // isCheckpoint reports whether arg is a training checkpoint.
@@ -273,23 +251,15 @@ func (p *program) drawCheckpoint(ctx context.Context, file string, ablate bool, 
 	if err != nil {
 		return err
 	}
-	return p.printDrawn(looks, all)
+	var out []judged
+	for i, e := range all {
+		out = append(out, judged{looks[i], e})
+	}
+	return printScores(p, out, []string{"PROMPT"}, func(j judged) ([]train.Score, []string) { return j.Scores, []string{j.Look.Name()} })
 }
 
 // judged is the output of mm eval draw for a judge of a checkpoint.
 type judged struct {
 	Look decode.Look `json:"look,omitempty"`
 	train.Evaluation
-}
-
-func (p *program) printDrawn(looks []decode.Look, all []train.Evaluation) error {
-	var out []judged
-	var rows [][]string
-	for i, e := range all {
-		out = append(out, judged{looks[i], e})
-		rows = append(rows, scored(e.Scores, looks[i].Name())...)
-	}
-	return p.printOr(out, func() error {
-		return p.printTable([]string{"PROMPT", "ASKED FOR", "RIGHT", "95 % INTERVAL", "N", "CHANCE"}, rows)
-	})
 }

@@ -91,7 +91,7 @@ func (p *program) runSuite(ctx context.Context, o suiteRun) error {
 					return fmt.Errorf("--out: %w", err)
 				}
 			}
-			return p.printSuite(results, outcomes)
+			return p.printOr(results, func() error { return p.printTable(suite.OutcomeHeading, suite.OutcomeRows(outcomes)) })
 		})
 	})
 }
@@ -111,13 +111,6 @@ func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r 
 	revision, err := p.revision()
 	cache = suite.Cache{Dir: dir, Model: strings.Join([]string{s.Digest, s.Engine, revision, o.target, fmt.Sprint(o.local, o.run.Backends)}, "\n")}
 	return s, cache, err
-}
-
-func (p *program) printSuite(results *suite.Results, outcomes []*suite.Outcome) error {
-	if p.json {
-		return p.printJSON(results)
-	}
-	return p.printTable(suite.OutcomeHeading, suite.OutcomeRows(outcomes))
 }
 
 func (p *program) compareRuns(c *cli.Context) error {
@@ -142,14 +135,15 @@ func (p *program) compareRuns(c *cli.Context) error {
 	if rows == nil {
 		return list.Err()
 	}
+	return printJudgedRows(p, rows, suite.ComparedHeading, list)
+}
+
+// printJudgedRows prints rows and returns the faults among them.
+func printJudgedRows[T interface{ Row() []string }](p *program, rows []T, heading []string, list diag.List) error {
 	if p.json {
 		return p.printJudged(rows, list)
 	}
-	var table [][]string
-	for _, r := range rows {
-		table = append(table, r.Row())
-	}
-	if err := p.printTable(suite.ComparedHeading, table); err != nil {
+	if err := p.printTable(heading, rowsOf(rows, T.Row)); err != nil {
 		return err
 	}
 	return list.Err()
@@ -212,15 +206,5 @@ func (p *program) evalBudget(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJudged(rows, list)
-	}
-	var table [][]string
-	for _, r := range rows {
-		table = append(table, r.Row())
-	}
-	if err := p.printTable(eval.RowHeading, table); err != nil {
-		return err
-	}
-	return list.Err()
+	return printJudgedRows(p, rows, eval.RowHeading, list)
 }

@@ -17,8 +17,8 @@ import (
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/farm"
 	"mm-abi.org/mm/lab/study"
+	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/registry/sign"
-	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -33,14 +33,12 @@ func (p *program) experimentRun(c *cli.Context) error {
 		opt.Resume = true
 	}
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
-		if where == nil {
-			return p.runStudy(c.Context, w, file, key, opt)
+		stop := func() error { return nil }
+		if where != nil {
+			if opt.Runner, stop, err = farm.OpenTrials(c.Context, *where); err != nil {
+				return err
+			}
 		}
-		runner, stop, err := farm.OpenTrials(c.Context, *where)
-		if err != nil {
-			return err
-		}
-		opt.Runner = runner
 		return errors.Join(p.runStudy(c.Context, w, file, key, opt), stop())
 	})
 }
@@ -50,16 +48,14 @@ func (p *program) runStudy(ctx context.Context, w *workspace.Workspace, file, ke
 	if err != nil {
 		return err
 	}
-	text, list := schemas.ReadFile(file, diag.Unreadable)
-	recipe, more := schemas.ReadFile(filepath.Join(filepath.Dir(file), s.Recipe), diag.Unreadable)
-	if err := append(list, more...).Err(); err != nil {
+	if opt.Text, err = s.Texts(file); err != nil {
 		return err
 	}
 	signer, err := w.Signer(key, p.password)
 	if err != nil {
 		return err
 	}
-	opt.Key, opt.Verifier, opt.Text = signer.Key, signer.Key.Public(), study.Texts{Study: text, Recipe: recipe}
+	opt.Key, opt.Verifier = signer.Key, signer.Key.Public()
 	opt.Each = func(row chain.Row) { p.say("%s", study.Describe(row)) }
 	a, err := study.Run(ctx, s, opt)
 	switch {
@@ -68,7 +64,7 @@ func (p *program) runStudy(ctx context.Context, w *workspace.Workspace, file, ke
 	case err != nil:
 		return broken(err)
 	}
-	return p.printOr(a, func() error { return a.Write(p.stdout) })
+	return written(p, a, nil)
 }
 
 func (p *program) experimentPlan(c *cli.Context) error {
@@ -76,8 +72,7 @@ func (p *program) experimentPlan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	plan := s.Plan()
-	return p.printOr(plan, func() error { return plan.Write(p.stdout) })
+	return written(p, s.Plan(), nil)
 }
 
 // withView opens the run in dir.
@@ -97,8 +92,7 @@ func (p *program) withView(dir, key string, fn func(*study.View, *sign.PublicKey
 
 func (p *program) experimentStatus(c *cli.Context) error {
 	return p.withView(c.Args().First(), c.String("key"), func(v *study.View, _ *sign.PublicKey) error {
-		s := v.Status()
-		return p.printOr(s, func() error { return s.Write(p.stdout) })
+		return written(p, v.Status(), nil)
 	})
 }
 
@@ -106,10 +100,7 @@ func (p *program) experimentExplain(c *cli.Context) error {
 	claim := c.Args().Get(1)
 	return p.withView(c.Args().First(), c.String("key"), func(v *study.View, _ *sign.PublicKey) error {
 		e, err := v.Explain(claim)
-		if err != nil {
-			return err
-		}
-		return p.printOr(e, func() error { return e.Write(p.stdout) })
+		return written(p, e, err)
 	})
 }
 
@@ -129,7 +120,7 @@ func (p *program) experimentReport(c *cli.Context) error {
 				p.say("drew %s", f)
 			}
 		}
-		return p.printOr(a, func() error { return a.Write(p.stdout) })
+		return written(p, a, nil)
 	})
 }
 
@@ -172,16 +163,8 @@ func (p *program) serveStudy(ctx context.Context, dir, addr string, key *sign.Pu
 		}
 		return v.Status(), nil
 	}
-	server := &http.Server{Handler: study.Handler(read), ReadHeaderTimeout: 10 * time.Second}
+	hs := &http.Server{Handler: study.Handler(read), ReadHeaderTimeout: 10 * time.Second}
 	p.say("listening on http://%s", listener.Addr())
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	select {
-	case err = <-done:
-		return err
-	case <-ctx.Done():
-	}
-	err = server.Close()
-	<-done
+	err = server.Until(ctx, hs, 0, func() error { return hs.Serve(listener) })
 	return errors.Join(err, ctx.Err())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -39,13 +40,8 @@ func (p *program) jobsServe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	opt := farm.ServerOptions{Program: path, Dir: c.String("dir"), Listen: c.String("listen"), Token: c.String("token"), Output: p.stderr}
-	if opt.Dir == "" {
-		opt.Dir = filepath.Join(home, "server")
-	}
-	if opt.Token == "" {
-		opt.Token = filepath.Join(home, "token")
-	}
+	opt := farm.ServerOptions{Program: path, Dir: cmp.Or(c.String("dir"), filepath.Join(home, "server")), Listen: c.String("listen"),
+		Token: cmp.Or(c.String("token"), filepath.Join(home, "token")), Output: p.stderr}
 	for _, name := range []string{"cert", "ca", "name", "cluster", "cluster-listen", "cluster-secret", "routes"} {
 		if v := c.String(name); v != "" {
 			opt.Args = append(opt.Args, "-"+name, v)
@@ -54,18 +50,13 @@ func (p *program) jobsServe(c *cli.Context) error {
 	if v := c.String("cert-key"); v != "" {
 		opt.Args = append(opt.Args, "-key", v)
 	}
-	return p.serveJobs(c.Context, opt)
-}
-
-// serveJobs runs a server until ctx is done.
-func (p *program) serveJobs(ctx context.Context, opt farm.ServerOptions) error {
-	s, err := farm.Serve(ctx, opt)
+	s, err := farm.Serve(c.Context, opt)
 	if err != nil {
 		return err
 	}
 	p.say("listening on %s, token in %s", s.URL, s.Token)
 	err = s.Wait()
-	return errors.Join(ctx.Err(), err)
+	return errors.Join(c.Context.Err(), err)
 }
 
 func (p *program) jobsWork(c *cli.Context) error {
@@ -81,12 +72,8 @@ func (p *program) jobsWork(c *cli.Context) error {
 	if err != nil {
 		return diag.Usagef("--room %s --keep %s: %w", c.String("room"), room.Age, err)
 	}
-	return p.workJobs(c.Context, farm.WorkOptions{Queue: opt, Dir: c.String("dir"), Idle: c.Duration("idle"), Room: room}, c.String("capability"))
-}
-
-// workJobs executes jobs until ctx is done or none came for the idle time.
-func (p *program) workJobs(ctx context.Context, o farm.WorkOptions, more string) (err error) {
-	if o.Capabilities, err = capabilities(more); err != nil {
+	o := farm.WorkOptions{Queue: opt, Dir: c.String("dir"), Idle: c.Duration("idle"), Room: room}
+	if o.Capabilities, err = capabilities(c.String("capability")); err != nil {
 		return diag.Usage(err)
 	}
 	home, err := jobsHome()
@@ -99,7 +86,7 @@ func (p *program) workJobs(ctx context.Context, o farm.WorkOptions, more string)
 	o.Home = filepath.Join(home, "workers")
 	o.Begin = func(w farm.Worker) { p.say("worker %s: %s", w.Name, w.Capabilities) }
 	o.Tell = func(r farm.Result, command string) { p.say("job %.12s %s: %.1f s", r.Job, command, r.Seconds) }
-	return farm.Work(ctx, o)
+	return farm.Work(c.Context, o)
 }
 
 // capabilities returns those of this machine, its engines, and more.
@@ -144,15 +131,9 @@ func (p *program) jobsSubmit(c *cli.Context) error {
 	if _, _, err := j.Encode(); err != nil {
 		return diag.Usage(err)
 	}
-	files, again := c.StringSlice("input"), c.Bool("again")
 	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
-		id, err := q.SubmitFiles(c.Context, j, files, again)
-		if err != nil {
-			return err
-		}
-		return p.printOr(struct {
-			Job string `json:"job"`
-		}{id}, func() error { return p.line("%s", id) })
+		id, err := q.SubmitFiles(c.Context, j, c.StringSlice("input"), c.Bool("again"))
+		return show(p, map[string]string{"job": id}, err, func(map[string]string) error { return p.line("%s", id) })
 	})
 }
 
@@ -202,10 +183,7 @@ func (p *program) jobsExport(c *cli.Context) (err error) {
 		return err
 	}
 	names, err := m.Write(out)
-	if err != nil {
-		return err
-	}
-	return p.printLine(map[string]any{"folder": out, "files": names}, "%s in %s", strings.Join(names, ", "), out)
+	return show(p, map[string]any{"folder": out, "files": names}, err, func(map[string]any) error { return p.line("%s in %s", strings.Join(names, ", "), out) })
 }
 
 func (p *program) jobsStatus(c *cli.Context) error {
@@ -215,10 +193,7 @@ func (p *program) jobsStatus(c *cli.Context) error {
 	}
 	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
 		s, err := q.Status(c.Context)
-		if err != nil {
-			return err
-		}
-		return p.printOr(s, func() error { return s.Write(p.stdout) })
+		return written(p, s, err)
 	})
 }
 

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,40 +19,29 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-// labOptions holds the options of mm lab run.
-type labOptions struct {
-	plan, dir, key   string
-	resume, simulate bool
-}
-
-func (p *program) labRun(c *cli.Context) error {
-	opt := labOptions{plan: c.Args().First(), dir: c.String("out"), key: c.String("sign"), resume: c.Bool("resume"), simulate: c.Bool("simulate")}
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.doRun(c.Context, w, opt) })
-}
-
-func (p *program) doRun(ctx context.Context, w *workspace.Workspace, o labOptions) error {
-	plan, err := experiment.ReadPlan(o.plan)
+func (p *program) labRun(c *cli.Context, w *workspace.Workspace) error {
+	plan, err := experiment.ReadPlan(c.Args().First())
 	if err != nil {
 		return err
 	}
-	s, err := w.Signer(o.key, p.password)
+	s, err := w.Signer(c.String("sign"), p.password)
 	if err != nil {
 		return err
 	}
-	opt := experiment.Options{Dir: o.dir, Resume: o.resume, Key: s.Key, Verifier: s.Key.Public(), Note: func(text string) { p.say("%s", text) }}
+	opt := experiment.Options{Dir: c.String("out"), Resume: c.Bool("resume"), Key: s.Key, Verifier: s.Key.Public(), Note: func(text string) { p.say("%s", text) }}
 	opt.Each = func(row chain.Row) {
 		if row.Event != experiment.StepDone && row.Event != experiment.Telemetry {
 			p.say("%s  row %d: %s", row.Time, row.Seq, row.Event)
 		}
 	}
-	if o.simulate {
+	if c.Bool("simulate") {
 		if opt, err = experiment.Simulation(opt, plan); err != nil {
 			return err
 		}
 	} else {
 		opt = experiment.Machine(opt, experiment.Functions())
 	}
-	got, err := experiment.Run(ctx, plan, opt)
+	got, err := experiment.Run(c.Context, plan, opt)
 	switch {
 	case errors.Is(err, experiment.ErrExists):
 		return diag.Hinted(err, "--resume continues it")
@@ -91,20 +78,13 @@ func (p *program) publicKey(w *workspace.Workspace, file string) (*sign.PublicKe
 	return sign.LoadPublic(data)
 }
 
-func (p *program) labVerify(c *cli.Context) error {
-	dir, file, check := c.Args().First(), c.String("key"), experiment.Check{Noted: c.String("head"), Run: c.String("run")}
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
-		key, err := p.publicKey(w, file)
-		if err != nil {
-			return err
-		}
-		r, err := experiment.Verify(dir, key, check)
-		if err != nil {
-			return broken(err)
-		}
-		if p.json {
-			return p.printJSON(r)
-		}
+func (p *program) labVerify(c *cli.Context, w *workspace.Workspace) error {
+	key, err := p.publicKey(w, c.String("key"))
+	if err != nil {
+		return err
+	}
+	r, err := experiment.Verify(c.Args().First(), key, runCheck(c))
+	return show(p, r, broken(err), func(r experiment.Report) error {
 		state := ""
 		if r.Simulated {
 			state = "; simulated"
@@ -116,38 +96,32 @@ func (p *program) labVerify(c *cli.Context) error {
 	})
 }
 
-func (p *program) labSummary(c *cli.Context) error {
-	dir, file, plots, check := c.Args().First(), c.String("key"), c.String("plot"), experiment.Check{Noted: c.String("head"), Run: c.String("run")}
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
-		key, err := p.publicKey(w, file)
-		if err != nil {
-			return err
-		}
-		if _, err := os.Stat(filepath.Join(dir, experiment.ChainDir)); err != nil {
-			return err
-		}
-		s, err := experiment.Summarize(dir, key, check)
-		if errors.Is(err, chain.ErrUnfinished) {
-			p.say("the run was killed while writing its last row, which is ignored")
-		} else if err != nil {
-			return broken(err)
-		}
-		if plots != "" {
-			if err := plotSummary(s, plots); err != nil {
-				return err
-			}
-		}
-		return p.printSummary(s)
-	})
+// runCheck returns what the chain of a run must contain.
+func runCheck(c *cli.Context) experiment.Check {
+	return experiment.Check{Noted: c.String("head"), Run: c.String("run")}
 }
 
-func plotSummary(s experiment.Summary, dir string) error {
-	for name, draw := range map[string]func(io.Writer) error{"steps.svg": s.PlotSteps, "telemetry.svg": s.PlotTelemetry} {
-		if err := fsx.Replace(filepath.Join(dir, name), 0o644, draw); err != nil {
+func (p *program) labSummary(c *cli.Context, w *workspace.Workspace) error {
+	dir := c.Args().First()
+	key, err := p.publicKey(w, c.String("key"))
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, experiment.ChainDir)); err != nil {
+		return err
+	}
+	s, err := experiment.Summarize(dir, key, runCheck(c))
+	if errors.Is(err, chain.ErrUnfinished) {
+		p.say("the run was killed while writing its last row, which is ignored")
+	} else if err != nil {
+		return broken(err)
+	}
+	if plots := c.String("plot"); plots != "" {
+		if err := s.Plot(plots); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.printSummary(s)
 }
 
 func (p *program) printSummary(s experiment.Summary) error {
@@ -180,9 +154,6 @@ func (p *program) printSummary(s experiment.Summary) error {
 	return p.printTable([]string{"STEP", "ROWS", "FAILED", "RUNS", "P50 MS", "P95 MS", "MIN MS", "MAX MS", "OUTPUTS"}, rows)
 }
 
-// errNotAlive reports that a run is not alive.
-var errNotAlive = errors.New("the run is not alive")
-
 func (p *program) labHeartbeat(c *cli.Context) error {
 	path := c.Args().First()
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -192,13 +163,9 @@ func (p *program) labHeartbeat(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		err = p.printJSON(s)
-	} else {
-		err = p.line("%s: %s ago, row %d (%s), iteration %d, %s", s.Run, s.Age, s.Rows, s.Event, s.Iteration, s.Reading)
-	}
+	err = p.printLine(s, "%s: %s ago, row %d (%s), iteration %d, %s", s.Run, s.Age, s.Rows, s.Event, s.Iteration, s.Reading)
 	if err == nil && !s.Alive {
-		return diag.Exiting(diag.ExitMissed, errNotAlive)
+		return no("the run is not alive")
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/attempt"
-	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
@@ -58,48 +56,24 @@ func (p *program) recordFindings(ctx context.Context, dir, key string, r judge.R
 		if err != nil {
 			return err
 		}
-		log, err := chain.Open(ctx, experiment.ChainIn(dir), s.Key, s.Key.Public(), fsx.Options{}, nil)
-		if err != nil {
-			return err
-		}
-		now := time.Now().UTC().Format(time.RFC3339)
-		for _, f := range r.Findings {
-			if _, err := log.Append(now, "falsify", "falsifier", f); err != nil {
-				return errors.Join(err, log.Close())
-			}
-		}
-		return log.Close()
+		return experiment.Append(ctx, dir, s.Key, s.Key.Public(), "falsify", "falsifier", r.Findings)
 	})
 }
 
 func (p *program) printFindings(r judge.Report) error {
-	if p.json {
-		if err := p.printJSON(r); err != nil {
-			return err
-		}
-	} else {
-		var rows [][]string
-		for _, f := range r.Findings {
-			rows = append(rows, []string{string(f.Result), f.ID, f.Detail})
-		}
-		if err := p.printTable([]string{"RESULT", "FALSIFIER", "DETAIL"}, rows); err != nil {
-			return err
-		}
-	}
-	if r.Overall != judge.Pass {
+	err := p.printOr(r, func() error {
+		return p.printTable([]string{"RESULT", "FALSIFIER", "DETAIL"}, rowsOf(r.Findings, func(f judge.Finding) []string { return []string{string(f.Result), f.ID, f.Detail} }))
+	})
+	if err == nil && r.Overall != judge.Pass {
 		return no("%s: %d passed, %d warned, %d skipped, %d failed, %d blocked", r.Overall, r.Counts[judge.Pass], r.Counts[judge.Warn], r.Counts[judge.Skip], r.Counts[judge.Fail], r.Counts[judge.Blocked])
 	}
-	return nil
+	return err
 }
 
 func (p *program) printRules() error {
-	if p.json {
-		return p.printJSON(judge.Falsifiers())
-	}
-	rows := rowsOf(judge.Falsifiers(), func(f judge.Falsifier) []string {
+	return printRows(p, judge.Falsifiers(), []string{"FALSIFIER", "GATES", "RULE"}, func(f judge.Falsifier) []string {
 		return []string{f.ID, strings.Join(f.Gates, " "), f.Rule}
 	})
-	return p.printTable([]string{"FALSIFIER", "GATES", "RULE"}, rows)
 }
 
 func (p *program) labBoundary(c *cli.Context) error {
@@ -122,11 +96,9 @@ func (p *program) labBoundary(c *cli.Context) error {
 		}
 		return []string{string(r.Status), at, r.Detail}
 	})
-	if p.json {
-		err = p.printJSON(map[string]any{"boundary_id": b.ID, "boundary_sha256": b.SHA256, "failures": failed, "results": results})
-	} else {
-		err = p.printTable([]string{"STATUS", "FILE", "DETAIL"}, rows)
-	}
+	err = p.printOr(map[string]any{"boundary_id": b.ID, "boundary_sha256": b.SHA256, "failures": failed, "results": results}, func() error {
+		return p.printTable([]string{"STATUS", "FILE", "DETAIL"}, rows)
+	})
 	if err == nil && failed > 0 {
 		return no("%s outside the boundary %s", count(failed, "place"), b.ID)
 	}
@@ -144,12 +116,8 @@ func (p *program) labTruth(c *cli.Context) error {
 			return err
 		}
 	}
-	if p.json {
-		t.Rows, t.Counts = listed(t.Rows), listed(t.Counts)
-		err = p.printJSON(t)
-	} else {
-		err = p.printTable(t.Cells())
-	}
+	t.Rows, t.Counts = listed(t.Rows), listed(t.Counts)
+	err = p.printOr(t, func() error { return p.printTable(t.Cells()) })
 	if target := c.String("require"); err == nil && target != "" && !t.Proves(target) {
 		return no("no measured row proves that something works on %s", target)
 	}
@@ -162,17 +130,12 @@ func (p *program) labCorpus(c *cli.Context) error {
 		return err
 	}
 	a := m.Audit()
-	if p.json {
-		err = p.printJSON(a)
-	} else {
-		var rows [][]string
-		for _, f := range a.Failures {
-			rows = append(rows, []string{f.Source, string(f.Class), f.Reason})
+	err = p.printOr(a, func() error {
+		if err := p.line("%s; class A %d, B %d, C %d, D %d, E %d", count(a.Sources, "source"), a.ByClass["A"], a.ByClass["B"], a.ByClass["C"], a.ByClass["D"], a.ByClass["E"]); err != nil || len(a.Failures) == 0 {
+			return err
 		}
-		if fmt.Fprintf(p.stdout, "%s; class A %d, B %d, C %d, D %d, E %d\n", count(a.Sources, "source"), a.ByClass["A"], a.ByClass["B"], a.ByClass["C"], a.ByClass["D"], a.ByClass["E"]); len(rows) > 0 {
-			err = p.printTable([]string{"SOURCE", "CLASS", "REASON"}, rows)
-		}
-	}
+		return p.printTable([]string{"SOURCE", "CLASS", "REASON"}, rowsOf(a.Failures, func(f judge.CorpusFailure) []string { return []string{f.Source, string(f.Class), f.Reason} }))
+	})
 	if err == nil && !a.OK {
 		return no("%s in the corpus", count(len(a.Failures), "fault"))
 	}
@@ -206,31 +169,29 @@ type truthOptions struct {
 
 // truthTable returns the table of records, or of a matrix, which it fills first if
 // requested.
-func (p *program) truthTable(ctx context.Context, o truthOptions) (judge.Table, error) {
+func (p *program) truthTable(ctx context.Context, o truthOptions) (t judge.Table, err error) {
 	if o.matrix == "" {
 		if o.fill {
-			return judge.Table{}, diag.Usagef("--fill requires --matrix")
+			return t, diag.Usagef("--fill requires --matrix")
 		}
-		records, err := records.ReadExisting[judge.Record](o.records)
+		list, err := records.ReadExisting[judge.Record](o.records)
 		if err != nil {
-			return judge.Table{}, err
+			return t, err
 		}
-		return judge.MakeTable(records)
+		return judge.MakeTable(list)
 	}
 	m, err := attempt.Read(o.matrix, htp.KnownChips())
+	if err == nil && o.fill {
+		err = p.fillTruth(ctx, m, o)
+	}
 	if err != nil {
-		return judge.Table{}, err
+		return t, err
 	}
-	if o.fill {
-		if err := p.fillTruth(ctx, m, o); err != nil {
-			return judge.Table{}, err
-		}
-	}
-	records, err := records.Read[judge.Record](o.records)
+	list, err := records.Read[judge.Record](o.records)
 	if err != nil {
-		return judge.Table{}, err
+		return t, err
 	}
-	return m.Table(records)
+	return m.Table(list)
 }
 
 func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOptions) error {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -37,27 +36,14 @@ func (p *program) labBackends(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(r.Entries)
-	}
-	var rows [][]string
-	for _, e := range r.Entries {
-		chips := "not needed"
-		if e.Confirm {
-			chips = "none"
-		}
-		for i, x := range e.Confirmed {
-			if i == 0 {
-				chips = ""
+	return p.printOr(r.Entries, func() error {
+		return p.printTable([]string{"BACKEND", "FAMILY", "PHONE", "CONFIRMED FOR"}, rowsOf(r.Entries, func(e records.Entry) []string {
+			for _, why := range e.Refused {
+				p.say("%s: invalid confirmation: %s", e.ID, why)
 			}
-			chips = strings.TrimSpace(fmt.Sprintf("%s %s (%.12s)", chips, x.SoC, x.Evidence))
-		}
-		rows = append(rows, []string{e.ID, e.Family, fmt.Sprint(e.Phone), chips})
-		for _, why := range e.Refused {
-			p.say("%s: invalid confirmation: %s", e.ID, why)
-		}
-	}
-	return p.printTable([]string{"BACKEND", "FAMILY", "PHONE", "CONFIRMED FOR"}, rows)
+			return []string{e.ID, e.Family, fmt.Sprint(e.Phone), e.Chips()}
+		}))
+	})
 }
 
 func (p *program) labBackendAdd(c *cli.Context) error {
@@ -90,13 +76,7 @@ func (p *program) labRoute(c *cli.Context) error {
 		return err
 	}
 	ids := r.Routable(records.Capability(c.Args().First()), c.String("soc"))
-	if p.json {
-		err = p.printJSON(listed(ids))
-	} else {
-		for _, id := range ids {
-			p.line("%s", id)
-		}
-	}
+	err = p.printOr(listed(ids), func() error { return p.printLines(ids) })
 	if err == nil && len(ids) == 0 {
 		return no("no backend is eligible for %s there", c.Args().First())
 	}
@@ -184,14 +164,12 @@ func (p *program) labReplay(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Args().First(), err)
 	}
-	if p.json {
-		err = p.printJSON(map[string]any{"decisions": n, "mismatches": listed(wrong)})
-	} else {
+	err = p.printOr(map[string]any{"decisions": n, "mismatches": listed(wrong)}, func() error {
 		for _, w := range wrong {
 			fmt.Fprintf(p.stdout, "row %d, %s: recorded %s, replayed %s\n", w.Row, w.Op, w.Decided, w.Replay)
 		}
-		_, err = fmt.Fprintf(p.stdout, "%s, %d differ\n", count(n, "choice"), len(wrong))
-	}
+		return p.line("%s, %d differ", count(n, "choice"), len(wrong))
+	})
 	if err == nil && len(wrong) > 0 {
 		return no("%s of the history differ when replayed", count(len(wrong), "choice"))
 	}

@@ -81,6 +81,12 @@ func show[T any](p *program, v T, err error, text func(T) error) error {
 	return p.printOr(v, func() error { return text(v) })
 }
 
+// written prints v as JSON if --json is set, otherwise as it writes itself, unless making it
+// failed.
+func written[T interface{ Write(io.Writer) error }](p *program, v T, err error) error {
+	return show(p, v, err, func(v T) error { return v.Write(p.stdout) })
+}
+
 // printLine prints v as JSON if --json is set, otherwise lines of text.
 func (p *program) printLine(v any, format string, args ...any) error {
 	return p.printOr(v, func() error {
@@ -102,6 +108,16 @@ func (p *program) printLine(v any, format string, args ...any) error {
 func (p *program) line(format string, args ...any) error {
 	_, err := fmt.Fprintln(p.stdout, diag.Printable(fmt.Sprintf(format, args...)))
 	return err
+}
+
+// printLines prints texts, one a line.
+func (p *program) printLines(texts []string) error {
+	for _, text := range texts {
+		if err := p.line("%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sayLine prints v as JSON if --json is set, otherwise a message on stderr.

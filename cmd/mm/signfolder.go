@@ -48,38 +48,25 @@ func (p *program) signFolder(ctx context.Context, o folderOptions) error {
 		if by.Chain, err = workspace.Certificates(o.chain); err != nil {
 			return err
 		}
-		var f sign.Folder
 		if info, missing := os.Stat(o.dir); o.target == "" && missing == nil && info.IsDir() {
-			f, err = workspace.SignFolder(ctx, o.dir, o.signature(), by)
-		} else {
-			f, err = p.signFiles(ctx, w, o, by)
+			f, err := workspace.SignFolder(ctx, o.dir, o.signature(), by)
+			return p.printFolder("signed", o.signature(), f, err)
 		}
+		if o.file == "" {
+			return diag.Usagef("--oms: %s is not a folder: want --signature FILE", o.dir)
+		}
+		at, err := w.Find(ctx, o.dir)
 		if err != nil {
 			return err
 		}
-		return p.printFolder("signed", o.signature(), f)
+		f, err := w.SignFiles(ctx, at, o.target, o.file, by)
+		return p.printFolder("signed", o.signature(), f, err)
 	})
-}
-
-// signFiles signs the files of an artifact by the digests of its manifest.
-func (p *program) signFiles(ctx context.Context, w *workspace.Workspace, o folderOptions, by workspace.FolderSigner) (sign.Folder, error) {
-	if o.file == "" {
-		return sign.Folder{}, diag.Usagef("--oms: %s is not a folder: want --signature FILE", o.dir)
-	}
-	at, err := w.Find(ctx, o.dir)
-	if err != nil {
-		return sign.Folder{}, err
-	}
-	return w.SignFiles(ctx, at, o.target, o.file, by)
 }
 
 func (p *program) verifyFolder(ctx context.Context, o folderOptions) error {
 	return p.inWorkspace(o.workspace, func(w *workspace.Workspace) error {
-		name, err := filepath.Abs(o.dir)
-		if err != nil {
-			return err
-		}
-		trust, err := w.FolderTrust("local/"+filepath.Base(name), o.keys, time.Now())
+		trust, err := w.FolderTrust(o.dir, o.keys, time.Now())
 		if o.chain != "" {
 			trust, err = workspace.CertifiedBy(o.chain, o.identity, time.Now())
 		}
@@ -87,14 +74,14 @@ func (p *program) verifyFolder(ctx context.Context, o folderOptions) error {
 			return err
 		}
 		f, err := workspace.VerifyFolder(ctx, o.dir, o.signature(), trust)
-		if err != nil {
-			return diag.Exiting(diag.ExitRefused, err)
-		}
-		return p.printFolder("verified", o.signature(), f)
+		return p.printFolder("verified", o.signature(), f, diag.Exiting(diag.ExitRefused, err))
 	})
 }
 
-func (p *program) printFolder(verb, file string, f sign.Folder) error {
+func (p *program) printFolder(verb, file string, f sign.Folder, err error) error {
+	if err != nil {
+		return err
+	}
 	v := folderSigned{Signature: file, Files: len(f.Files), Ignored: listed(f.Ignored), Key: f.KeyID}
 	by := fmt.Sprintf("key %.12s", v.Key)
 	if len(f.Chain) > 0 {

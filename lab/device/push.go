@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"mm-abi.org/mm/internal/diag"
@@ -205,4 +206,21 @@ func (d *Device) settle(ctx context.Context, f File, part, blob string) error {
 	}
 	_, err = d.exec(ctx, protocol.Command("rm", "-f", blob))
 	return errors.Join(d.fault(diag.PushDiffers, fmt.Sprintf("%s: sent %d bytes, device has %d", f.Name, f.Bytes, info.Size)), err)
+}
+
+// PushFiles pushes files under their own names.
+func (d *Device) PushFiles(ctx context.Context, paths []string) ([]Pushed, error) {
+	all := []Pushed{}
+	for _, path := range paths {
+		f, err := NewFile(filepath.Base(path), path)
+		if err != nil {
+			return all, err
+		}
+		one, err := d.Push(ctx, f)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }

@@ -40,3 +40,17 @@ func RecordFault(path string, err error) error {
 	}
 	return nil
 }
+
+// JudgeRecord judges the record of a file, with a fault for each check that it misses.
+func JudgeRecord(path string, r evidence.Record) (*Outcome, error) {
+	var l diag.List
+	o := &Outcome{Record: r, Verdicts: evidence.Judge(r)}
+	if o.SoC, o.Promotes = evidence.Promotes(r); !o.Promotes {
+		for _, v := range o.Verdicts {
+			if v.Outcome != evidence.Pass && v.Outcome != evidence.Exempt {
+				l.Add(diag.EvidenceShort, diag.Pos{File: path}, fmt.Sprintf("%s: %s: %s", v.Name, v.Outcome, v.Reason), diag.EvidenceShort.Fix())
+			}
+		}
+	}
+	return o, l.Err()
+}

@@ -1,12 +1,14 @@
 package experiment
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
@@ -171,4 +173,19 @@ func ChainIn(dir string) string {
 		return own
 	}
 	return dir
+}
+
+// Append appends a row of an event to the chain in a folder for each payload.
+func Append[T any](ctx context.Context, dir string, key chain.Signer, v chain.Verifier, run, event string, payloads []T) error {
+	log, err := chain.Open(ctx, ChainIn(dir), key, v, fsx.Options{}, nil)
+	if err != nil {
+		return err
+	}
+	now := time.Now().UTC().Format(time.RFC3339)
+	for _, payload := range payloads {
+		if _, err := log.Append(now, run, event, payload); err != nil {
+			return errors.Join(err, log.Close())
+		}
+	}
+	return log.Close()
 }

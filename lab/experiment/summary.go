@@ -6,9 +6,11 @@ import (
 	"io"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/train/plot"
 )
@@ -201,6 +203,16 @@ func (r *Range) close() {
 
 // colors are the line colors of a chart, used in turn.
 var colors = []string{"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b"}
+
+// Plot draws both plots of the run into a folder.
+func (s *Summary) Plot(dir string) error {
+	for name, draw := range map[string]func(io.Writer) error{"steps.svg": s.PlotSteps, "telemetry.svg": s.PlotTelemetry} {
+		if err := fsx.Replace(filepath.Join(dir, name), 0o644, draw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // PlotSteps draws the run times of each step over the time of the run.
 func (s *Summary) PlotSteps(w io.Writer) error {

@@ -77,6 +77,21 @@ type Entry struct {
 	Refused   []string       `json:"refused,omitempty"` // confirmations without a valid record, and the reason
 }
 
+// Chips returns the chips that the backend is confirmed for, with their evidence.
+func (e Entry) Chips() string {
+	switch {
+	case len(e.Confirmed) == 0 && e.Confirm:
+		return "none"
+	case len(e.Confirmed) == 0:
+		return "not needed"
+	}
+	var chips []string
+	for _, c := range e.Confirmed {
+		chips = append(chips, fmt.Sprintf("%s (%.12s)", c.SoC, c.Evidence))
+	}
+	return strings.Join(chips, " ")
+}
+
 // row is a row of the registry file: a backend or a promotion.
 type row struct {
 	Backend  *Backend `json:"backend,omitempty"`

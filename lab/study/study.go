@@ -123,6 +123,13 @@ func Read(path string) (Study, error) {
 	})
 }
 
+// Texts reads the texts of the study at path and of its recipe.
+func (s Study) Texts(path string) (t Texts, err error) {
+	study, list := schemas.ReadFile(path, diag.Unreadable)
+	recipe, more := schemas.ReadFile(train.Resolve(filepath.Dir(path), s.Recipe), diag.Unreadable)
+	return Texts{study, recipe}, append(list, more...).Err()
+}
+
 // Parse parses and checks a study. read reads its recipe.
 func Parse(file string, data []byte, read func(name string) ([]byte, error)) (Study, error) {
 	var s Study

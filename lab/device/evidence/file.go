@@ -3,11 +3,13 @@ package evidence
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -18,6 +20,19 @@ func Write(w io.Writer, r Record) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(r)
+}
+
+// Keep writes a record to a folder under its digest, and to a file unless its path is empty.
+func Keep(folder string, r Record, path string) error {
+	for _, to := range []string{filepath.Join(folder, strings.TrimPrefix(r.Digest, "sha256:")+".json"), path} {
+		if to == "" {
+			continue
+		}
+		if err := fsx.Replace(to, 0o644, func(f io.Writer) error { return Write(f, r) }); err != nil {
+			return fmt.Errorf("writing the record: %w", err)
+		}
+	}
+	return nil
 }
 
 // maxRecords is the largest number of records that [ReadFolder] returns.
