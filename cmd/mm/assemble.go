@@ -30,21 +30,21 @@ func (p *program) assemble(c *cli.Context, w *workspace.Workspace) (err error) {
 // step reports progress of assemble.
 func (p *program) step(step, detail string) {
 	if detail != "" {
-		p.say("%-9s %s", step, detail)
+		p.Say("%-9s %s", step, detail)
 	}
 }
 
 func (p *program) printResult(r *assemble.Result) error {
-	if err := p.tell(p.stderr, r.Diagnostics); err != nil {
+	if err := p.Tell(p.Stderr, r.Diagnostics); err != nil {
 		return err
 	}
 	rows := rowsOf(r.Targets, func(t assemble.TargetResult) []string {
 		return []string{t.Target, t.Ref, fmt.Sprint(t.Files), size(t.Bytes), short(t.Digest)}
 	})
-	if err := p.printTable([]string{"TARGET", "REF", "FILES", "SIZE", "DIGEST"}, rows); err != nil {
+	if err := p.PrintTable([]string{"TARGET", "REF", "FILES", "SIZE", "DIGEST"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s %s\n", r.Ref, r.Digest)
+	_, err := fmt.Fprintf(p.Stdout, "%s %s\n", r.Ref, r.Digest)
 	return err
 }
 
@@ -53,17 +53,17 @@ func (p *program) lock(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(done.Lock)
+	if p.JSON {
+		return p.PrintJSON(done.Lock)
 	}
-	if err := p.tell(p.stderr, done.Diagnostics); err != nil {
+	if err := p.Tell(p.Stderr, done.Diagnostics); err != nil {
 		return err
 	}
 	rows := rowsOf(done.Lock.Modules, func(m builds.Locked) []string {
 		return []string{m.Name, m.Version, m.Source, size(m.Size), short(m.Digest)}
 	})
-	if err := p.printTable([]string{"MODULE", "VERSION", "FROM", "SIZE", "DIGEST"}, rows); err != nil {
+	if err := p.PrintTable([]string{"MODULE", "VERSION", "FROM", "SIZE", "DIGEST"}, rows); err != nil {
 		return err
 	}
-	return p.line("%s", done.File)
+	return p.Line("%s", done.File)
 }

@@ -76,7 +76,7 @@ func (p *program) attestOne(ctx context.Context, w *workspace.Workspace, o attes
 func (p *program) sbom(c *cli.Context, w *workspace.Workspace, at *workspace.Located) error {
 	data, err := w.Bill(c.Context, at, workspace.BillOptions{Target: c.String("target"), Format: c.String("format"), Supplier: c.String("supplier")})
 	if err == nil {
-		_, err = p.stdout.Write(data)
+		_, err = p.Stdout.Write(data)
 	}
 	return err
 }
@@ -106,11 +106,11 @@ func (p *program) printStatements(list []workspace.Statement, indent string) {
 		case s.Failed:
 			note = ", FAILED"
 		}
-		fmt.Fprintf(p.stdout, "%sevidence: %s by %s%s\n", indent, diag.Printable(s.Type), s.Signer, diag.Printable(note))
+		fmt.Fprintf(p.Stdout, "%sevidence: %s by %s%s\n", indent, diag.Printable(s.Type), s.Signer, diag.Printable(note))
 		for _, e := range s.Evaluations {
 			for _, t := range e.Tasks {
 				for _, f := range t.Figures {
-					fmt.Fprintf(p.stdout, "%s  %s %s %s [%s, %s], n %d, suite %s, %s\n", indent, diag.Printable(t.Name), diag.Printable(f.Name()), fmt.Sprintf("%.4f", f.Value), fmt.Sprintf("%.4f", f.Low), fmt.Sprintf("%.4f", f.High), f.N, short(t.Suite), diag.Printable(e.Engine))
+					fmt.Fprintf(p.Stdout, "%s  %s %s %s [%s, %s], n %d, suite %s, %s\n", indent, diag.Printable(t.Name), diag.Printable(f.Name()), fmt.Sprintf("%.4f", f.Value), fmt.Sprintf("%.4f", f.Low), fmt.Sprintf("%.4f", f.High), f.N, short(t.Suite), diag.Printable(e.Engine))
 				}
 			}
 		}
@@ -141,7 +141,7 @@ func (p *program) printVersions(list []workspace.ChannelVersion) error {
 		if v.Rollback {
 			note = " rollback"
 		}
-		if _, err := fmt.Fprintf(p.stdout, "%s %d %s%s\n", v.Channel, v.Version, v.Digest, note); err != nil {
+		if _, err := fmt.Fprintf(p.Stdout, "%s %d %s%s\n", v.Channel, v.Version, v.Digest, note); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/workspace"
 )
@@ -66,7 +67,7 @@ func (p *program) bucketStat(c *cli.Context) error {
 	if err != nil {
 		return bucket.Fault(a.String(), err)
 	}
-	return p.printLine(info, "%s\nsize:     %d\nmodified: %s\netag:     %s\nsha256:   %s", a.String(), info.Size,
+	return p.PrintLine(info, "%s\nsize:     %d\nmodified: %s\netag:     %s\nsha256:   %s", a.String(), info.Size,
 		info.Modified.Format(time.RFC3339), info.ETag, cmp.Or(info.SHA256, "none"))
 }
 
@@ -80,19 +81,19 @@ func (p *program) bucketCopy(c *cli.Context) error {
 		Openers: openers(), IfAbsent: c.Bool("if-absent"), Digested: c.Bool("require-sha256"), Sessions: sessions,
 		Done: func(from, to string, info bucket.Info, moved bool) {
 			if !moved {
-				p.say("unchanged %s", to)
+				p.Say("unchanged %s", to)
 				return
 			}
-			p.say("copied %s to %s (%s)", from, to, size(info.Size))
+			p.Say("copied %s to %s (%s)", from, to, size(info.Size))
 		},
 	})
 	if err != nil {
 		return bucket.Fault(from, err)
 	}
 	if done.Unsummed > 0 {
-		p.say("%d objects had no sha256 to compare", done.Unsummed)
+		p.Say("%d objects had no sha256 to compare", done.Unsummed)
 	}
-	return p.printLine(done, "%d of %d files copied, %s", done.Moved, done.Files, size(done.Bytes))
+	return p.PrintLine(done, "%d of %d files copied, %s", done.Moved, done.Files, size(done.Bytes))
 }
 
 // sessions returns the states of interrupted uploads.
@@ -112,9 +113,9 @@ func (p *program) bucketRemove(c *cli.Context) error {
 			return err
 		}
 		removed = append(removed, a.String())
-		p.say("deleted %s", a)
+		p.Say("deleted %s", a)
 	}
-	return p.printOr(removed, func() error { return nil })
+	return p.PrintOr(removed, func() error { return nil })
 }
 
 func (p *program) bucketPromote(c *cli.Context) error {
@@ -139,10 +140,10 @@ func (p *program) bucketPromote(c *cli.Context) error {
 
 // printPointer prints a pointer with its files.
 func (p *program) printPointer(v bucket.Pointer) error {
-	return p.printOr(v, func() error {
-		p.say("%s %s@%s: %s by key %.12s", v.Stage, v.Name, v.Version, count(len(v.Files), "file"), v.Key)
+	return p.PrintOr(v, func() error {
+		p.Say("%s %s@%s: %s by key %.12s", v.Stage, v.Name, v.Version, console.Count(len(v.Files), "file"), v.Key)
 		for _, f := range v.Files {
-			if err := p.line("%s  %s  %s", f.SHA256, f.Path, size(f.Size)); err != nil {
+			if err := p.Line("%s  %s  %s", f.SHA256, f.Path, size(f.Size)); err != nil {
 				return err
 			}
 		}

@@ -20,13 +20,13 @@ func (p *program) card(c *cli.Context, w *workspace.Workspace, at *workspace.Loc
 	case c.String("out") != "":
 		written, err := w.WriteCard(card, c.String("out"))
 		for _, name := range written {
-			fmt.Fprintln(p.stdout, name)
+			fmt.Fprintln(p.Stdout, name)
 		}
 		return err
-	case p.json:
-		return p.printJSON(card)
+	case p.JSON:
+		return p.PrintJSON(card)
 	}
-	_, err = p.stdout.Write(card.Markdown())
+	_, err = p.Stdout.Write(card.Markdown())
 	return err
 }
 
@@ -39,7 +39,7 @@ func (p *program) licenses(c *cli.Context, w *workspace.Workspace, at *workspace
 	if c.Bool("check") {
 		faults = append(faults, l.Missing()...)
 	}
-	if p.json {
+	if p.JSON {
 		return p.printJudged(l, faults)
 	}
 	var rows [][]string
@@ -59,19 +59,19 @@ func (p *program) licenses(c *cli.Context, w *workspace.Workspace, at *workspace
 			rows = append(rows, []string{"", "notice", diag.Printable(n.Path), short(n.Digest)})
 		}
 	}
-	if err := p.printTable([]string{"MODULE", "LICENSE", "TEXT", "DIGEST"}, rows); err != nil {
+	if err := p.PrintTable([]string{"MODULE", "LICENSE", "TEXT", "DIGEST"}, rows); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "\nlicense of the build: %s\n", diag.Printable(l.License))
+	fmt.Fprintf(p.Stdout, "\nlicense of the build: %s\n", diag.Printable(l.License))
 	for _, d := range l.Documents {
-		fmt.Fprintf(p.stdout, "%s: %s\n", d.Path, d.Digest)
+		fmt.Fprintf(p.Stdout, "%s: %s\n", d.Path, d.Digest)
 	}
 	for _, m := range l.Modules {
 		for _, t := range m.Terms {
-			fmt.Fprintf(p.stdout, "%s: %s %s %s\n", diag.Printable(m.Name), diag.Printable(t.License), t.Kind, t.Clause)
+			fmt.Fprintf(p.Stdout, "%s: %s %s %s\n", diag.Printable(m.Name), diag.Printable(t.License), t.Kind, t.Clause)
 		}
 	}
-	p.tell(p.stderr, faults)
+	p.Tell(p.Stderr, faults)
 	if faults.Failed() {
 		return reported{faults.Err()}
 	}
@@ -101,5 +101,5 @@ func (p *program) buildDashboard(c *cli.Context, w *workspace.Workspace) error {
 	for _, f := range files {
 		list = append(list, dashboardFile{f.Path, len(f.Data)})
 	}
-	return p.printOr(list, func() error { return p.line("%d files in %s", len(list), out) })
+	return p.PrintOr(list, func() error { return p.Line("%d files in %s", len(list), out) })
 }

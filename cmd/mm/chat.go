@@ -72,7 +72,7 @@ func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, o
 
 // hold chats with a model, which it names on a terminal, and keeps the conversation if u names one.
 func (p *program) hold(ctx context.Context, w *workspace.Workspace, u use, talk *runner.Conversation, system, name, model string) error {
-	t := &chat{program: p, in: console.NewTurns(p.stdin, p.stderr), talk: talk, keep: func() error { return nil }}
+	t := &chat{program: p, in: console.NewTurns(p.stdin, p.Stderr), talk: talk, keep: func() error { return nil }}
 	if u.keep != "" {
 		k, err := p.keep(ctx, w, u.keep)
 		if err != nil {
@@ -88,7 +88,7 @@ func (p *program) hold(ctx context.Context, w *workspace.Workspace, u use, talk 
 		talk.System(system)
 	}
 	if t.in.Edited() {
-		p.say("%s; /help lists the commands, Ctrl-D ends", name)
+		p.Say("%s; /help lists the commands, Ctrl-D ends", name)
 	}
 	return t.hold(ctx)
 }
@@ -122,11 +122,11 @@ func (t *chat) hold(ctx context.Context) error {
 			case last:
 				return nil
 			case err != nil:
-				fmt.Fprintf(t.stderr, "mm: %v\n", err)
+				fmt.Fprintf(t.Stderr, "mm: %v\n", err)
 			case note == runner.ChatHelp:
-				fmt.Fprintln(t.stderr, note)
+				fmt.Fprintln(t.Stderr, note)
 			case note != "":
-				t.say("%s", note)
+				t.Say("%s", note)
 			}
 		} else if err := t.ask(ctx, strings.TrimPrefix(text, "/")); err != nil {
 			return err
@@ -143,24 +143,24 @@ func (t *chat) ask(ctx context.Context, text string) error {
 	defer cancel()
 	var written error
 	answer, err := t.talk.Ask(ctx, text, func(s string) error {
-		_, written = io.WriteString(t.stdout, s)
+		_, written = io.WriteString(t.Stdout, s)
 		return written
 	})
 	if written == nil {
-		_, written = fmt.Fprintln(t.stdout)
+		_, written = fmt.Fprintln(t.Stdout)
 	}
 	switch {
 	case written != nil:
 		return written
 	case ctx.Err() != nil:
-		t.say("(interrupted)")
+		t.Say("(interrupted)")
 	case errors.Is(err, runtimes.ErrFull):
-		fmt.Fprintf(t.stderr, "mm: the conversation exceeds the context of the model; /reset starts over (%v)\n", err)
+		fmt.Fprintf(t.Stderr, "mm: the conversation exceeds the context of the model; /reset starts over (%v)\n", err)
 	case err != nil:
-		fmt.Fprintf(t.stderr, "mm: %v\n", err)
+		fmt.Fprintf(t.Stderr, "mm: %v\n", err)
 		var h interface{ Hint() string }
 		if errors.As(err, &h) && h.Hint() != "" {
-			fmt.Fprintf(t.stderr, "mm: hint: %s\n", h.Hint())
+			fmt.Fprintf(t.Stderr, "mm: hint: %s\n", h.Hint())
 		}
 	}
 	if answer != nil {

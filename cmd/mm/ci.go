@@ -41,7 +41,7 @@ func (p *program) ciInit(c *cli.Context) error {
 		return err
 	}
 	for _, f := range files {
-		if err := p.line("%s", f.Path); err != nil {
+		if err := p.Line("%s", f.Path); err != nil {
 			return err
 		}
 	}
@@ -69,13 +69,13 @@ func (p *program) ciRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	run := pipeline.RunOptions{Program: program, Root: root, Output: p.stderr, Tell: func(s pipeline.Step, r *pipeline.Result) {
+	run := pipeline.RunOptions{Program: program, Root: root, Output: p.Stderr, Tell: func(s pipeline.Step, r *pipeline.Result) {
 		if r == nil {
-			p.say("%s: %s", s.Name, s.Title)
+			p.Say("%s: %s", s.Name, s.Title)
 		}
 	}}
 	if opt.Format == "github" {
-		run.Output = p.stdout // annotations are commands on the standard output
+		run.Output = p.Stdout // annotations are commands on the standard output
 	}
 	results := pipeline.Run(c.Context, steps, run)
 	if err := pipeline.Report(opt.Kind, steps, results, c.String("junit"), c.String("summary")); err != nil {
@@ -92,7 +92,7 @@ func (p *program) printCommands(steps []pipeline.Step) error {
 			rows = append(rows, []string{s.Name, c.String()})
 		}
 	}
-	return p.printOr(rows, func() error { return p.printTable([]string{"STEP", "COMMAND"}, rows) })
+	return p.PrintOr(rows, func() error { return p.PrintTable([]string{"STEP", "COMMAND"}, rows) })
 }
 
 // ciResult is a row of the results.

@@ -37,7 +37,7 @@ func manual() console.Manual { return console.Manual{Examples: exampleText} }
 // commands returns the commands of commands.txt with their actions.
 func (p *program) commands() []*cli.Command {
 	return console.Declarations{
-		Actions: p.actions(), Words: vocabulary(), Bools: map[string]*bool{"json": &p.json, "quiet": &p.quiet},
+		Actions: p.actions(), Words: vocabulary(), Bools: map[string]*bool{"json": &p.JSON, "quiet": &p.Quiet},
 		Values: map[string]func(string) cli.Generic{
 			"input": func(in string) cli.Generic { return saying{p, abi.Modality(in)} },
 			"grant": func(string) cli.Generic { return &granting{&p.skills.Grants} },

@@ -31,7 +31,7 @@ func (p *program) dataGenerate(c *cli.Context) error {
 	if err := fsx.Replace(file, 0o644, func(w io.Writer) error { return synth.Write(w, opt) }); err != nil {
 		return err
 	}
-	return p.printLine(map[string]any{"file": file, "documents": opt.Documents}, "%d documents in %s", c.Int("documents"), file)
+	return p.PrintLine(map[string]any{"file": file, "documents": opt.Documents}, "%d documents in %s", c.Int("documents"), file)
 }
 
 func (p *program) dataScenes(c *cli.Context) error {
@@ -45,11 +45,11 @@ func (p *program) dataScenes(c *cli.Context) error {
 	if err := scene.Save(c.Context, dir, s, n); err != nil {
 		return err
 	}
-	return p.printLine(map[string]any{"folder": dir, "scenes": n}, "%d scenes in %s", n, dir)
+	return p.PrintLine(map[string]any{"folder": dir, "scenes": n}, "%d scenes in %s", n, dir)
 }
 
 func (p *program) dataFonts(c *cli.Context) error {
-	_, err := io.WriteString(p.stdout, fonts.Notices())
+	_, err := io.WriteString(p.Stdout, fonts.Notices())
 	return err
 }
 
@@ -68,5 +68,5 @@ func (p *program) dataSpeech(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.printLine(pack, "%d takes, %.0f minutes of speech by %s in %s", pack.Takes, pack.Seconds/60, pack.Engine, pack.File)
+	return p.PrintLine(pack, "%d takes, %.0f minutes of speech by %s in %s", pack.Takes, pack.Seconds/60, pack.Engine, pack.File)
 }

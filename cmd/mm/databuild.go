@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/corpus"
 	"mm-abi.org/mm/registry/bucket"
@@ -44,7 +45,7 @@ func (p *program) dataPart(ctx context.Context, m *corpus.Manifest, part string,
 	if err := corpus.WritePart(ctx, m, one, opt); err != nil {
 		return bucket.Fault(opt.Out, err)
 	}
-	p.say("%s: %s", opt.Out, count(len(one.Sources(m)), "source"))
+	p.Say("%s: %s", opt.Out, console.Count(len(one.Sources(m)), "source"))
 	return nil
 }
 
@@ -65,14 +66,14 @@ func (p *program) dataCheck(c *cli.Context) error {
 	if err := list.Err(); err != nil {
 		return err
 	}
-	return p.printLine(map[string]any{"name": m.Name, "sources": len(m.Sources), "license": m.License(), "digest": m.LineageDigest()},
-		"%s: %s, license %s", m.Name, count(len(m.Sources), "source"), m.License())
+	return p.PrintLine(map[string]any{"name": m.Name, "sources": len(m.Sources), "license": m.License(), "digest": m.LineageDigest()},
+		"%s: %s, license %s", m.Name, console.Count(len(m.Sources), "source"), m.License())
 }
 
 // printLineage prints what became of each source and the files.
 func (p *program) printLineage(l *corpus.Lineage, dir string) error {
-	if p.json {
-		return p.printJSON(struct {
+	if p.JSON {
+		return p.PrintJSON(struct {
 			*corpus.Lineage
 			Unchanged bool `json:"unchanged"`
 		}{l, l.Unchanged})
@@ -86,11 +87,11 @@ func (p *program) printLineage(l *corpus.Lineage, dir string) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := p.printTable([]string{"SOURCE", "ROWS", "FAULTY", "FILTERED", "LENGTH", "PII", "EQUAL", "SIMILAR", "KEPT"}, rows); err != nil {
+	if err := p.PrintTable([]string{"SOURCE", "ROWS", "FAULTY", "FILTERED", "LENGTH", "PII", "EQUAL", "SIMILAR", "KEPT"}, rows); err != nil {
 		return err
 	}
 	for _, f := range l.Files {
-		if err := p.line("%s: %s, %s", filepath.Join(dir, f.File), count(int(f.Documents), "document"), size(f.Bytes)); err != nil {
+		if err := p.Line("%s: %s, %s", filepath.Join(dir, f.File), console.Count(int(f.Documents), "document"), size(f.Bytes)); err != nil {
 			return err
 		}
 	}
@@ -98,5 +99,5 @@ func (p *program) printLineage(l *corpus.Lineage, dir string) error {
 	if l.Unchanged {
 		note = " (unchanged)"
 	}
-	return p.line("license %s, lineage %s%s", l.License, l.Digest, note)
+	return p.Line("license %s, lineage %s%s", l.License, l.Digest, note)
 }

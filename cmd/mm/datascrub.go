@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/corpus"
@@ -39,14 +40,14 @@ func (p *program) dataScrub(c *cli.Context) error {
 }
 
 func (p *program) printFound(r *pii.Report) error {
-	return p.printOr(r, func() error {
+	return p.PrintOr(r, func() error {
 		var rows [][]string
 		for _, k := range pii.Kinds() {
 			if n, ok := r.Found[k]; ok {
 				rows = append(rows, []string{string(k), fmt.Sprint(n)})
 			}
 		}
-		return p.printTable([]string{"KIND", "FOUND"}, rows)
+		return p.PrintTable([]string{"KIND", "FOUND"}, rows)
 	})
 }
 
@@ -69,7 +70,7 @@ func (p *program) exportCroissant(c *cli.Context) error {
 	if err := fsx.WriteFile(out, data, 0o644); err != nil {
 		return err
 	}
-	return p.printLine(map[string]any{"file": out, "record_sets": len(l.Files)}, "%s: %s", out, count(len(l.Files), "record set"))
+	return p.PrintLine(map[string]any{"file": out, "record_sets": len(l.Files)}, "%s: %s", out, console.Count(len(l.Files), "record set"))
 }
 
 func (p *program) importCroissant(c *cli.Context) error {
@@ -90,5 +91,5 @@ func (p *program) importCroissant(c *cli.Context) error {
 	if err := fsx.WriteFile(out, manifest, 0o644); err != nil {
 		return err
 	}
-	return p.printLine(map[string]any{"file": out}, "%s", out)
+	return p.PrintLine(map[string]any{"file": out}, "%s", out)
 }

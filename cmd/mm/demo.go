@@ -38,7 +38,7 @@ func (p *program) demo(c *cli.Context) error {
 	opt.MM = func(ctx context.Context, home string, args ...string) ([]byte, error) {
 		restore := setHome(home)
 		defer restore()
-		p.say("$ mm %s", strings.ReplaceAll(strings.Join(args, " "), opt.Dir+string(filepath.Separator), ""))
+		p.Say("$ mm %s", strings.ReplaceAll(strings.Join(args, " "), opt.Dir+string(filepath.Separator), ""))
 		var out, errs bytes.Buffer
 		if code := run(ctx, append([]string{"mm"}, args...), p.stdin, &out, &errs); code != exitOK {
 			return nil, fmt.Errorf("mm %s failed with exit code %d:\n%s%s", args[0], code, errs.String(), out.String())
@@ -69,10 +69,10 @@ func (p *program) demo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(r)
+	if p.JSON {
+		return p.PrintJSON(r)
 	}
-	return r.WriteText(p.stdout)
+	return r.WriteText(p.Stdout)
 }
 
 // setHome points mm at the home of a demo: a key with an empty password, without

@@ -151,7 +151,7 @@ func (p *program) devicePull(c *cli.Context) error {
 	return p.onDevice(c.Context, wayOptions(c), func(d *device.Device) error {
 		v, err := d.Pull(c.Context, name, c.String("out"))
 		return show(p, v, err, func(v device.File) error {
-			return p.printTable([]string{"FILE", "SIZE", "DIGEST"}, [][]string{{v.Path, size(v.Bytes), short(v.Digest)}})
+			return p.PrintTable([]string{"FILE", "SIZE", "DIGEST"}, [][]string{{v.Path, size(v.Bytes), short(v.Digest)}})
 		})
 	})
 }
@@ -161,7 +161,7 @@ func (p *program) deviceRm(c *cli.Context) error {
 		if err := d.Remove(c.Context); err != nil {
 			return err
 		}
-		return p.printLine(map[string]string{"serial": d.Source.Serial}, "%s: removed everything that mm pushed", d.Source.Serial)
+		return p.PrintLine(map[string]string{"serial": d.Source.Serial}, "%s: removed everything that mm pushed", d.Source.Serial)
 	})
 }
 

@@ -13,13 +13,13 @@ import (
 // printPlan prints a plan and its faults.
 func (p *program) printPlan(plan *device.Plan) error {
 	err := plan.Faults.Err()
-	if p.json {
-		if printed := p.printJSON(plan); printed != nil || err == nil {
+	if p.JSON {
+		if printed := p.PrintJSON(plan); printed != nil || err == nil {
 			return printed
 		}
 		return reported{err}
 	}
-	if printed := plan.WriteText(p.stdout); printed != nil {
+	if printed := plan.WriteText(p.Stdout); printed != nil {
 		return printed
 	}
 	return err
@@ -27,7 +27,7 @@ func (p *program) printPlan(plan *device.Plan) error {
 
 // printOutcome prints the verdicts of a record and the error of its run.
 func (p *program) printOutcome(o *device.Outcome, failed error) error {
-	if p.json {
+	if p.JSON {
 		list, ok := diag.From(failed)
 		if !ok && failed != nil {
 			return failed
@@ -36,12 +36,12 @@ func (p *program) printOutcome(o *device.Outcome, failed error) error {
 			*device.Outcome
 			Faults diag.List `json:"diagnostics"`
 		}{o, listed(list)}
-		if err := p.printJSON(view); err != nil || failed == nil {
+		if err := p.PrintJSON(view); err != nil || failed == nil {
 			return err
 		}
 		return reported{failed}
 	}
-	if err := o.WriteText(p.stdout); err != nil {
+	if err := o.WriteText(p.Stdout); err != nil {
 		return err
 	}
 	return failed
@@ -54,7 +54,7 @@ func (p *program) deviceProbe(c *cli.Context) error {
 		if err == nil && out != "" {
 			err = writeProbe(c.Context, out, way, d, v)
 		}
-		return show(p, v, err, func(v device.Probe) error { return v.WriteText(p.stdout) })
+		return show(p, v, err, func(v device.Probe) error { return v.WriteText(p.Stdout) })
 	})
 }
 

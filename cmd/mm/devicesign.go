@@ -69,5 +69,5 @@ func (p *program) deviceVerify(c *cli.Context, w *workspace.Workspace) error {
 }
 
 func (p *program) printSigned(what string, s recordSigned, err error) error {
-	return show(p, s, err, func(s recordSigned) error { return p.line("%s %s: signed by key %s", what, s.Digest, s.Key) })
+	return show(p, s, err, func(s recordSigned) error { return p.Line("%s %s: signed by key %s", what, s.Digest, s.Key) })
 }

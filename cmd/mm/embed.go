@@ -66,7 +66,7 @@ func (p *program) embed(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.IsSet("npy") && p.json {
+	if c.IsSet("npy") && p.JSON {
 		return diag.Usagef("--npy and --json are two forms of one output")
 	}
 	m, err := p.measuredOptions(c)
@@ -100,12 +100,12 @@ func (p *program) embed(c *cli.Context) error {
 	switch {
 	case c.IsSet("npy"):
 		return p.writeVectors(c.String("npy"), res.Vectors)
-	case p.json:
+	case p.JSON:
 		out.Vectors, out.Size, out.Tokens, out.Cut = res.Vectors, len(res.Vectors[0]), res.Tokens, res.Cut
-		return p.printJSON(out)
+		return p.PrintJSON(out)
 	}
 	for _, v := range res.Vectors {
-		if err := p.line("%s", strings.Trim(fmt.Sprint(v), "[]")); err != nil {
+		if err := p.Line("%s", strings.Trim(fmt.Sprint(v), "[]")); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (p *program) writeVectors(file string, vectors [][]float32) error {
 		return err
 	}
 	if file == "-" {
-		_, err := p.stdout.Write(data)
+		_, err := p.Stdout.Write(data)
 		return err
 	}
 	return fsx.WriteFile(file, data, 0o644)
@@ -162,11 +162,11 @@ func (p *program) rerank(c *cli.Context) error {
 	for _, i := range res.Best(c.Int("top")) {
 		out.Results = append(out.Results, ranked{i, res.Vectors[i][0], documents[i]})
 	}
-	if p.json {
-		return p.printJSON(out)
+	if p.JSON {
+		return p.PrintJSON(out)
 	}
 	for _, r := range out.Results {
-		if err := p.line("%.6f\t%d\t%s", r.Score, r.Index, diag.Printable(r.Document)); err != nil {
+		if err := p.Line("%.6f\t%d\t%s", r.Score, r.Index, diag.Printable(r.Document)); err != nil {
 			return err
 		}
 	}
@@ -176,6 +176,6 @@ func (p *program) rerank(c *cli.Context) error {
 // sayCut reports texts that were longer than the limit.
 func (p *program) sayCut(res *embed.Result) {
 	if res.Cut > 0 {
-		p.say("%d of %d texts were cut to the limit of tokens", res.Cut, len(res.Vectors))
+		p.Say("%d of %d texts were cut to the limit of tokens", res.Cut, len(res.Vectors))
 	}
 }

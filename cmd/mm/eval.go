@@ -79,13 +79,13 @@ func (p *program) evalSense(c *cli.Context) error {
 	for i, e := range all {
 		out = append(out, tried{looks[i], e})
 	}
-	return printScores(p, out, []string{"SHOWN"}, func(t tried) ([]train.Score, []string) { return t.Scores, []string{t.Look.Name()} })
+	return printScores(p, out, []string{"SHOWN", "QUESTION"}, func(t tried) ([]train.Score, []string) { return t.Scores, []string{t.Look.Name()} })
 }
 
 // printScores prints list as JSON if --json is set, otherwise a row for each score, which
 // starts with the columns of what was measured.
 func printScores[T any](p *program, list []T, heading []string, of func(T) (scores []train.Score, columns []string)) error {
-	return p.printOr(list, func() error {
+	return p.PrintOr(list, func() error {
 		var rows [][]string
 		for _, one := range list {
 			scores, columns := of(one)
@@ -95,7 +95,7 @@ func printScores[T any](p *program, list []T, heading []string, of func(T) (scor
 					fmt.Sprint(s.N), fmt.Sprintf("%.1f%%", 100*s.Chance)))
 			}
 		}
-		return p.printTable(append(heading, "QUESTION", "RIGHT", "95 % INTERVAL", "N", "CHANCE"), rows)
+		return p.PrintTable(append(heading, "RIGHT", "95 % INTERVAL", "N", "CHANCE"), rows)
 	})
 }
 
@@ -108,7 +108,7 @@ func (p *program) senseBuild(ctx context.Context, m measuredBuild, opt eval.Opti
 	}); err != nil {
 		return err
 	}
-	return printScores(p, out, []string{"SHOWN", "INPUT"}, func(s eval.Sensed) ([]train.Score, []string) {
+	return printScores(p, out, []string{"SHOWN", "INPUT", "QUESTION"}, func(s eval.Sensed) ([]train.Score, []string) {
 		return s.Scores, []string{s.Look.Name(), string(s.Input)}
 	})
 }
@@ -155,7 +155,7 @@ func (p *program) tenths(what string) func(done, total int) {
 	const worth = 100
 	return func(done, total int) {
 		if step := total / 10; total >= worth && done%step == 0 {
-			p.say("%d of %d %s", done, total, what)
+			p.Say("%d of %d %s", done, total, what)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (p *program) evalTools(c *cli.Context) error {
 	}); err != nil {
 		return err
 	}
-	return printScores(p, out, []string{"TOOLS"}, func(e eval.Errand) ([]train.Score, []string) {
+	return printScores(p, out, []string{"TOOLS", "QUESTION"}, func(e eval.Errand) ([]train.Score, []string) {
 		return e.Scores, []string{map[bool]string{true: "its own", false: "none"}[e.Tools]}
 	})
 }
@@ -218,7 +218,7 @@ func (p *program) drawBuild(ctx context.Context, m measuredBuild, opt eval.DrawO
 	if err != nil {
 		return err
 	}
-	return printScores(p, out, []string{"PICTURE", "JUDGE"}, func(j eval.Judged) ([]train.Score, []string) {
+	return printScores(p, out, []string{"PICTURE", "JUDGE", "QUESTION"}, func(j eval.Judged) ([]train.Score, []string) {
 		return j.Scores, []string{j.Canvas.Name(), string(j.Judge)}
 	})
 }
@@ -227,7 +227,7 @@ func (p *program) evalPreference(c *cli.Context) error {
 	opt := preference.MeasureOptions{N: c.Int("n"), Dir: c.String("data"), Threads: c.Int("threads")}
 	m, err := preference.Measure(c.Context, c.Args().First(), opt)
 	return show(p, m, err, func(m preference.Measured) error {
-		return p.printTable([]string{"ASKED FOR", "BEFORE", "AFTER", "CHANGE", "95 % INTERVAL", "N"}, rowsOf(m.Changes, func(c train.Change) []string {
+		return p.PrintTable([]string{"ASKED FOR", "BEFORE", "AFTER", "CHANGE", "95 % INTERVAL", "N"}, rowsOf(m.Changes, func(c train.Change) []string {
 			low, high := c.Interval()
 			share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(c.N)) }
 			return []string{c.Kind, share(c.Before), share(c.After), fmt.Sprintf("%+.1f points", 100*c.Difference()), fmt.Sprintf("%+.1f to %+.1f", 100*low, 100*high), fmt.Sprint(c.N)}
@@ -255,7 +255,7 @@ func (p *program) drawCheckpoint(ctx context.Context, file string, ablate bool, 
 	for i, e := range all {
 		out = append(out, judged{looks[i], e})
 	}
-	return printScores(p, out, []string{"PROMPT"}, func(j judged) ([]train.Score, []string) { return j.Scores, []string{j.Look.Name()} })
+	return printScores(p, out, []string{"PROMPT", "ASKED FOR"}, func(j judged) ([]train.Score, []string) { return j.Scores, []string{j.Look.Name()} })
 }
 
 // judged is the output of mm eval draw for a judge of a checkpoint.

@@ -76,7 +76,7 @@ func (p *program) runSuite(ctx context.Context, o suiteRun) error {
 			if err != nil {
 				return err
 			}
-			s := suite.Session{Reader: r, Cache: cache, Local: o.local, Parallel: o.parallel, Say: func(line string) { p.say("%s", line) },
+			s := suite.Session{Reader: r, Cache: cache, Local: o.local, Parallel: o.parallel, Say: func(line string) { p.Say("%s", line) },
 				Progress: func(task string) func(done, total int) { return p.tenths("questions of " + task) }}
 			if o.shard.Count > 0 {
 				return fsx.Replace(o.out, 0o644, func(w io.Writer) error { return s.WriteShard(ctx, tasks, o.shard, w) })
@@ -91,7 +91,7 @@ func (p *program) runSuite(ctx context.Context, o suiteRun) error {
 					return fmt.Errorf("--out: %w", err)
 				}
 			}
-			return p.printOr(results, func() error { return p.printTable(suite.OutcomeHeading, suite.OutcomeRows(outcomes)) })
+			return p.PrintOr(results, func() error { return p.PrintTable(suite.OutcomeHeading, suite.OutcomeRows(outcomes)) })
 		})
 	})
 }
@@ -140,10 +140,10 @@ func (p *program) compareRuns(c *cli.Context) error {
 
 // printJudgedRows prints rows and returns the faults among them.
 func printJudgedRows[T interface{ Row() []string }](p *program, rows []T, heading []string, list diag.List) error {
-	if p.json {
+	if p.JSON {
 		return p.printJudged(rows, list)
 	}
-	if err := p.printTable(heading, rowsOf(rows, T.Row)); err != nil {
+	if err := p.PrintTable(heading, rowsOf(rows, T.Row)); err != nil {
 		return err
 	}
 	return list.Err()
@@ -151,7 +151,7 @@ func printJudgedRows[T interface{ Row() []string }](p *program, rows []T, headin
 
 // printJudged prints rows as JSON and returns the faults among them as reported.
 func (p *program) printJudged(rows any, list diag.List) error {
-	if err := p.printJSON(rows); err != nil {
+	if err := p.PrintJSON(rows); err != nil {
 		return err
 	}
 	if list.Failed() {

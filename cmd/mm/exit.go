@@ -2,16 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace"
 )
@@ -41,7 +36,7 @@ func (p *program) exit(err error) int {
 	var shown reported
 	if list, ok := workspace.Diagnostics(err); ok {
 		if !errors.As(err, &shown) {
-			p.printDiagnostics(list)
+			p.PrintDiagnostics(list)
 		}
 		return list.Exit()
 	}
@@ -56,7 +51,7 @@ func (p *program) exit(err error) int {
 	case errors.Is(err, context.Canceled):
 		err, code = errors.New("interrupted"), exitInterrupted
 	}
-	p.printError(err)
+	p.PrintError(err)
 	return code
 }
 
@@ -65,34 +60,3 @@ type reported struct{ err error }
 
 func (r reported) Error() string { return r.err.Error() }
 func (r reported) Unwrap() error { return r.err }
-
-// printDiagnostics prints diagnostics as text on stderr, or with --json as JSON on
-// stdout.
-func (p *program) printDiagnostics(list diag.List) {
-	if p.json {
-		list.JSON(p.stdout)
-		return
-	}
-	p.tell(p.stderr, list)
-}
-
-func (p *program) printError(err error) {
-	hint := ""
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		hint = h.Hint()
-	} else if file := new(fs.PathError); cas.IsFull(err) && (!errors.As(err, &file) || file.Path != os.Stdout.Name()) {
-		hint = "mm rm REF removes names, then mm gc --grace 0 frees the space of what has none"
-	}
-	if p.json {
-		json.NewEncoder(p.stderr).Encode(struct {
-			Error string `json:"error"`
-			Hint  string `json:"hint,omitempty"`
-		}{err.Error(), hint})
-		return
-	}
-	fmt.Fprintf(p.stderr, "mm: error: %s\n", lines(err.Error()))
-	if hint != "" {
-		fmt.Fprintf(p.stderr, "mm: hint: %s\n", lines(hint))
-	}
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/httpx"
 	"mm-abi.org/mm/lab/chain"
@@ -56,7 +57,7 @@ func (p *program) runStudy(ctx context.Context, w *workspace.Workspace, file, ke
 		return err
 	}
 	opt.Key, opt.Verifier = signer.Key, signer.Key.Public()
-	opt.Each = func(row chain.Row) { p.say("%s", study.Describe(row)) }
+	opt.Each = func(row chain.Row) { p.Say("%s", study.Describe(row)) }
 	a, err := study.Run(ctx, s, opt)
 	switch {
 	case errors.Is(err, study.ErrExists):
@@ -117,7 +118,7 @@ func (p *program) experimentReport(c *cli.Context) error {
 				return err
 			}
 			for _, f := range files {
-				p.say("drew %s", f)
+				p.Say("drew %s", f)
 			}
 		}
 		return written(p, a, nil)
@@ -143,11 +144,11 @@ func (p *program) experimentWatch(c *cli.Context) error {
 // showStudy prints the state of a run: a table that replaces the last one on a terminal,
 // otherwise a line.
 func (p *program) showStudy(s study.Status) error {
-	if _, tty := styleOf(p.stdout); !tty {
-		return p.line("%s", s.Line())
+	if _, tty := console.StyleOf(p.Stdout); !tty {
+		return p.Line("%s", s.Line())
 	}
-	fmt.Fprint(p.stdout, "\x1b[H\x1b[2J")
-	return s.Write(p.stdout)
+	fmt.Fprint(p.Stdout, "\x1b[H\x1b[2J")
+	return s.Write(p.Stdout)
 }
 
 // serveStudy serves the state of a run until ctx is done.
@@ -164,7 +165,7 @@ func (p *program) serveStudy(ctx context.Context, dir, addr string, key *sign.Pu
 		return v.Status(), nil
 	}
 	hs := &http.Server{Handler: study.Handler(read), ReadHeaderTimeout: 10 * time.Second}
-	p.say("listening on http://%s", listener.Addr())
+	p.Say("listening on http://%s", listener.Addr())
 	err = server.Until(ctx, hs, 0, func() error { return hs.Serve(listener) })
 	return errors.Join(err, ctx.Err())
 }

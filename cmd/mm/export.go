@@ -16,7 +16,7 @@ func (p *program) exportPeft(c *cli.Context) error {
 	if err := convert.ExportPEFT(c.Args().First(), convert.Adapted{Core: c.String("core")}, c.String("base"), c.String("out")); err != nil {
 		return err
 	}
-	return p.printLine(map[string]any{"out": c.String("out")}, "%s", diag.Printable(c.String("out")))
+	return p.PrintLine(map[string]any{"out": c.String("out")}, "%s", diag.Printable(c.String("out")))
 }
 
 func (p *program) exportServer(c *cli.Context) error {
@@ -53,10 +53,10 @@ func (p *program) exported(doc map[string]any, out string, files []string, err e
 		return invalidReference(err)
 	}
 	for _, f := range files {
-		if !p.json {
-			p.say("%s", diag.Printable(f))
+		if !p.JSON {
+			p.Say("%s", diag.Printable(f))
 		}
 	}
 	doc["out"], doc["files"] = out, files
-	return p.printLine(doc, "%s", diag.Printable(out))
+	return p.PrintLine(doc, "%s", diag.Printable(out))
 }

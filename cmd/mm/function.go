@@ -42,7 +42,7 @@ func (p *program) runLoose(ctx context.Context, w *workspace.Workspace, use use,
 	}
 	defer r.Close()
 	if fn.Made {
-		p.say("%s has no manifest: its ports are read from the file for this run", use.arg)
+		p.Say("%s has no manifest: its ports are read from the file for this run", use.arg)
 	}
 	if say != nil {
 		return say(r)
@@ -91,24 +91,24 @@ func inputError(err error) error {
 }
 
 func (p *program) printReports(reports []*part.Report) error {
-	if p.json {
-		return p.printJSON(struct {
+	if p.JSON {
+		return p.PrintJSON(struct {
 			Parts []*part.Report `json:"parts"`
 		}{reports})
 	}
 	for _, r := range reports {
 		if len(reports) > 1 {
-			if _, err := fmt.Fprintf(p.stdout, "%s\n", diag.Printable(r.Part)); err != nil {
+			if _, err := fmt.Fprintf(p.Stdout, "%s\n", diag.Printable(r.Part)); err != nil {
 				return err
 			}
 		}
 		for _, line := range r.Assumed {
-			p.say("assumed: %s", line)
+			p.Say("assumed: %s", line)
 		}
-		if err := r.WriteText(p.stdout); err != nil {
+		if err := r.WriteText(p.Stdout); err != nil {
 			return err
 		}
-		p.say("backend %s; load %.0f ms, run %.1f ms", r.Backend, r.Timings.LoadMS, r.Timings.RunMS)
+		p.Say("backend %s; load %.0f ms, run %.1f ms", r.Backend, r.Timings.LoadMS, r.Timings.RunMS)
 	}
 	return nil
 }

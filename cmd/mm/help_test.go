@@ -14,7 +14,7 @@ import (
 // Every command has an example, and every example a command and flags that
 // exist; every command stands in a group of the help.
 func TestExamples(t *testing.T) {
-	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	p := &program{stdin: strings.NewReader(""), Printer: console.Printer{Stdout: io.Discard, Stderr: io.Discard}}
 	app := p.app()
 	grouped := map[string]bool{}
 	for _, name := range console.Groups() {

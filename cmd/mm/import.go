@@ -46,8 +46,8 @@ func (p *program) importGGUF(c *cli.Context) error {
 func (p *program) importHF(c *cli.Context) error {
 	opt, folder := convertOptions(c), c.Args().First()
 	if !convert.IsPEFT(folder) {
-		if err := refuseOptions(c, "--%s is for folders of PEFT", "core", "base"); err != nil {
-			return err
+		if c.IsSet("core") || c.IsSet("base") {
+			return diag.Usagef("--core and --base are for folders of PEFT")
 		}
 		return p.importModel(c.Context, opt, convert.OfHuggingFace(folder))
 	}
@@ -105,7 +105,7 @@ func (p *program) importModel(ctx context.Context, opt convert.Options, from con
 			return err
 		}
 	}
-	opt.Note = func(text string) { p.say("%s", text) }
+	opt.Note = func(text string) { p.Say("%s", text) }
 	dir, err := from.Convert(ctx, opt)
 	if key := (*hf.UnknownKeyError)(nil); errors.As(err, &key) {
 		return diag.Hinted(err, "if it does not change the result, ignore it: --ignore "+key.Key)
@@ -115,8 +115,8 @@ func (p *program) importModel(ctx context.Context, opt convert.Options, from con
 	}
 	if from.Next != "" {
 		graph := filepath.Join(dir, convert.GraphFile)
-		p.say(from.Next, graph)
-		return p.line("%s", graph)
+		p.Say(from.Next, graph)
+		return p.Line("%s", graph)
 	}
 	if list := moduleinspect.Pass(ctx, dir); list.Failed() {
 		return list.Err()

@@ -25,7 +25,7 @@ func (p *program) improve(ctx context.Context, doc *schemas.Document, opt traini
 		s.Threads = opt.threads
 	}
 	dir := opt.folder(s.Name)
-	run := improve.Options{Dir: dir, From: filepath.Dir(opt.file), Resume: opt.resume, Say: func(r improve.Round) { p.say("%s", r) }, Warn: func(err error) { p.say("warning: %v", err) }}
+	run := improve.Options{Dir: dir, From: filepath.Dir(opt.file), Resume: opt.resume, Say: func(r improve.Round) { p.Say("%s", r) }, Warn: func(err error) { p.Say("warning: %v", err) }}
 	if opt.checkpoints != "" {
 		var err error
 		if run.Copies, err = bucketFiles(opt.checkpoints); err != nil {
@@ -43,8 +43,8 @@ func (p *program) improve(ctx context.Context, doc *schemas.Document, opt traini
 		if err := sum.Plot(opt.plot); err != nil {
 			return err
 		}
-		p.say("plotted %s", opt.plot)
+		p.Say("plotted %s", opt.plot)
 	}
-	p.say("%s", sum)
-	return p.printLine(map[string]any{"dir": dir, "improvement": sum.Figures()}, "%s", filepath.Join(dir, sum.Model()))
+	p.Say("%s", sum)
+	return p.PrintLine(map[string]any{"dir": dir, "improvement": sum.Figures()}, "%s", filepath.Join(dir, sum.Model()))
 }

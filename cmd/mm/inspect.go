@@ -25,28 +25,28 @@ func (p *program) inspect(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.json {
-			return p.printJSON(v)
+		if p.JSON {
+			return p.PrintJSON(v)
 		}
 		return p.printInspected(v, "")
 	})(c)
 }
 
 func (p *program) printInspected(in workspace.View, indent string) error {
-	fmt.Fprintf(p.stdout, "%s%s %s  %s\n", indent, diag.Printable(in.Name), diag.Printable(in.Version), in.Digest)
+	fmt.Fprintf(p.Stdout, "%s%s %s  %s\n", indent, diag.Printable(in.Name), diag.Printable(in.Version), in.Digest)
 	if in.Format != "" {
-		fmt.Fprintf(p.stdout, "%s  format: %s\n", indent, in.Format)
+		fmt.Fprintf(p.Stdout, "%s  format: %s\n", indent, in.Format)
 	}
 	for _, key := range slices.Sorted(maps.Keys(in.Annotations)) {
-		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))
+		fmt.Fprintf(p.Stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))
 	}
-	fmt.Fprintf(p.stdout, "%s  signatures: %d\n", indent, len(in.Signatures))
+	fmt.Fprintf(p.Stdout, "%s  signatures: %d\n", indent, len(in.Signatures))
 	p.printStatements(in.Evidence, indent+"  ")
 	if len(in.Functions) > 0 {
-		fmt.Fprintf(p.stdout, "%s  functions: %s\n", indent, diag.Printable(strings.Join(in.Functions, ", ")))
+		fmt.Fprintf(p.Stdout, "%s  functions: %s\n", indent, diag.Printable(strings.Join(in.Functions, ", ")))
 	}
 	for _, ask := range in.Permissions {
-		fmt.Fprintf(p.stdout, "%s  %s\n", indent, diag.Printable(ask.String()))
+		fmt.Fprintf(p.Stdout, "%s  %s\n", indent, diag.Printable(ask.String()))
 	}
 	heading := []string{indent + "  PATH", "ROLE", "FORMAT", "QUANT", "SIZE", "DIGEST"}
 	asked := slices.ContainsFunc(in.Layers, func(l workspace.ViewLayer) bool { return l.Annotations[abi.AnnotationBackend] != "" })
@@ -63,12 +63,12 @@ func (p *program) printInspected(in workspace.View, indent string) error {
 		rows = append(rows, row)
 	}
 	if rows != nil {
-		if err := p.printTable(heading, rows); err != nil {
+		if err := p.PrintTable(heading, rows); err != nil {
 			return err
 		}
 	}
 	for _, t := range in.Targets {
-		fmt.Fprintf(p.stdout, "\n%s  target %s\n", indent, diag.Printable(t.Target))
+		fmt.Fprintf(p.Stdout, "\n%s  target %s\n", indent, diag.Printable(t.Target))
 		if err := p.printInspected(t, indent+"  "); err != nil {
 			return err
 		}
@@ -85,10 +85,10 @@ func (p *program) inspectFile(ctx context.Context, path string, nodes bool) erro
 	if v.ONNX != nil && !nodes {
 		v.ONNX.Nodes = nil
 	}
-	if p.json {
-		return p.printJSON(v)
+	if p.JSON {
+		return p.PrintJSON(v)
 	}
-	v.WriteText(p.stdout)
-	p.tell(p.stdout, v.Faults)
+	v.WriteText(p.Stdout)
+	p.Tell(p.Stdout, v.Faults)
 	return nil
 }

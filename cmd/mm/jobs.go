@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/farm"
@@ -20,7 +21,7 @@ import (
 // queueOptions reads queueFlags.
 func (p *program) queueOptions(c *cli.Context) (farm.Options, error) {
 	o := farm.Options{Servers: c.String("server"), Token: c.String("token"), Seed: c.String("nkey"), CA: c.String("ca"), Cert: c.String("cert"), Key: c.String("cert-key"),
-		Replicas: c.Int("replicas"), Warn: func(s string) { p.say("mm: %s", s) }}
+		Replicas: c.Int("replicas"), Warn: func(s string) { p.Say("mm: %s", s) }}
 	home, err := jobsHome()
 	return o.WithToken(filepath.Join(home, "token")), err
 }
@@ -41,7 +42,7 @@ func (p *program) jobsServe(c *cli.Context) error {
 		return err
 	}
 	opt := farm.ServerOptions{Program: path, Dir: cmp.Or(c.String("dir"), filepath.Join(home, "server")), Listen: c.String("listen"),
-		Token: cmp.Or(c.String("token"), filepath.Join(home, "token")), Output: p.stderr}
+		Token: cmp.Or(c.String("token"), filepath.Join(home, "token")), Output: p.Stderr}
 	for _, name := range []string{"cert", "ca", "name", "cluster", "cluster-listen", "cluster-secret", "routes"} {
 		if v := c.String(name); v != "" {
 			opt.Args = append(opt.Args, "-"+name, v)
@@ -54,7 +55,7 @@ func (p *program) jobsServe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p.say("listening on %s, token in %s", s.URL, s.Token)
+	p.Say("listening on %s, token in %s", s.URL, s.Token)
 	err = s.Wait()
 	return errors.Join(c.Context.Err(), err)
 }
@@ -84,8 +85,8 @@ func (p *program) jobsWork(c *cli.Context) error {
 		return err
 	}
 	o.Home = filepath.Join(home, "workers")
-	o.Begin = func(w farm.Worker) { p.say("worker %s: %s", w.Name, w.Capabilities) }
-	o.Tell = func(r farm.Result, command string) { p.say("job %.12s %s: %.1f s", r.Job, command, r.Seconds) }
+	o.Begin = func(w farm.Worker) { p.Say("worker %s: %s", w.Name, w.Capabilities) }
+	o.Tell = func(r farm.Result, command string) { p.Say("job %.12s %s: %.1f s", r.Job, command, r.Seconds) }
 	return farm.Work(c.Context, o)
 }
 
@@ -133,7 +134,7 @@ func (p *program) jobsSubmit(c *cli.Context) error {
 	}
 	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
 		id, err := q.SubmitFiles(c.Context, j, c.StringSlice("input"), c.Bool("again"))
-		return show(p, map[string]string{"job": id}, err, func(map[string]string) error { return p.line("%s", id) })
+		return show(p, map[string]string{"job": id}, err, func(map[string]string) error { return p.Line("%s", id) })
 	})
 }
 
@@ -147,7 +148,7 @@ func (p *program) jobsRun(c *cli.Context) error {
 		return err
 	}
 	run := farm.BatchOptions{Out: c.String("out"), Again: c.Bool("again"), Tell: func(name string, r farm.Result) {
-		p.say("%s: attempt %d, %.1f s, %s", name, r.Attempt, r.Seconds, r.Worker)
+		p.Say("%s: attempt %d, %.1f s, %s", name, r.Attempt, r.Seconds, r.Worker)
 	}}
 	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
 		steps, err := q.RunBatch(c.Context, b, run)
@@ -162,7 +163,7 @@ func (p *program) jobsRun(c *cli.Context) error {
 		for _, s := range b.Steps {
 			list = append(list, step{s.Name, steps[s.Name]})
 		}
-		return p.printLine(map[string]any{"name": b.Name, "out": run.Out, "steps": list}, "%s: %s in %s", b.Name, count(len(steps), "job"), run.Out)
+		return p.PrintLine(map[string]any{"name": b.Name, "out": run.Out, "steps": list}, "%s: %s in %s", b.Name, console.Count(len(steps), "job"), run.Out)
 	})
 }
 
@@ -183,7 +184,7 @@ func (p *program) jobsExport(c *cli.Context) (err error) {
 		return err
 	}
 	names, err := m.Write(out)
-	return show(p, map[string]any{"folder": out, "files": names}, err, func(map[string]any) error { return p.line("%s in %s", strings.Join(names, ", "), out) })
+	return show(p, map[string]any{"folder": out, "files": names}, err, func(map[string]any) error { return p.Line("%s in %s", strings.Join(names, ", "), out) })
 }
 
 func (p *program) jobsStatus(c *cli.Context) error {
@@ -211,15 +212,15 @@ func (p *program) jobsResults(c *cli.Context) error {
 		var failed error
 		err := q.Wait(c.Context, ids, func(r farm.Result) error {
 			list, failed = append(list, r), errors.Join(failed, r.Err())
-			if !p.json {
-				if err := p.line("%s: %d files, attempt %d, %.1f s, %s", r.Job, len(r.Outputs), r.Attempt, r.Seconds, r.Worker); err != nil {
+			if !p.JSON {
+				if err := p.Line("%s: %d files, attempt %d, %.1f s, %s", r.Job, len(r.Outputs), r.Attempt, r.Seconds, r.Worker); err != nil {
 					return err
 				}
 			}
 			return q.Fetch(c.Context, r, out)
 		})
-		if p.json && err == nil {
-			err = p.printJSON(list)
+		if p.JSON && err == nil {
+			err = p.PrintJSON(list)
 		}
 		return errors.Join(err, failed)
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 // input reads the standard input and the terminal.
-func (p *program) input() console.Input { return console.Input{In: p.stdin, Out: p.stderr} }
+func (p *program) input() console.Input { return console.Input{In: p.stdin, Out: p.Stderr} }
 
 // keep opens the conversation that --keep names.
 func (p *program) keep(ctx context.Context, w *workspace.Workspace, name string) (*workspace.Chat, error) {
@@ -39,9 +39,9 @@ func (p *program) resume(k *workspace.Chat, talk *runner.Conversation, model str
 	case err != nil || !found:
 		return keepError(k.Name, err)
 	case was != model:
-		p.say("conversation %s was answered by %s so far; %s reads its text anew", k.Name, was, model)
+		p.Say("conversation %s was answered by %s so far; %s reads its text anew", k.Name, was, model)
 	}
-	p.say("conversation %s goes on after %d turns", k.Name, len(talk.Messages()))
+	p.Say("conversation %s goes on after %d turns", k.Name, len(talk.Messages()))
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (p *program) cached(w *workspace.Workspace, off bool, t texts, opt *runner.
 	if err != nil {
 		return err
 	}
-	report := func(err error) { fmt.Fprintf(p.stderr, "mm: %v\n", err) }
+	report := func(err error) { fmt.Fprintf(p.Stderr, "mm: %v\n", err) }
 	if opt.Kept, err = runner.OpenSequenceCache(t.dir, secret, t.limit, report); err != nil {
 		return err
 	}

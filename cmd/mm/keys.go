@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
@@ -37,7 +38,7 @@ func (p *program) keysGenerate(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		return p.printLine(made, "%s\n%s", made.Private, made.Public)
+		return p.PrintLine(made, "%s\n%s", made.Private, made.Public)
 	})
 }
 
@@ -109,5 +110,5 @@ func (p *program) auditVerify(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	return p.printLine(report, "%s, none missing; the last is %s", count(report.Entries, "line"), report.Head)
+	return p.PrintLine(report, "%s, none missing; the last is %s", console.Count(report.Entries, "line"), report.Head)
 }

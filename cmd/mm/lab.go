@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
@@ -28,10 +29,10 @@ func (p *program) labRun(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	opt := experiment.Options{Dir: c.String("out"), Resume: c.Bool("resume"), Key: s.Key, Verifier: s.Key.Public(), Note: func(text string) { p.say("%s", text) }}
+	opt := experiment.Options{Dir: c.String("out"), Resume: c.Bool("resume"), Key: s.Key, Verifier: s.Key.Public(), Note: func(text string) { p.Say("%s", text) }}
 	opt.Each = func(row chain.Row) {
 		if row.Event != experiment.StepDone && row.Event != experiment.Telemetry {
-			p.say("%s  row %d: %s", row.Time, row.Seq, row.Event)
+			p.Say("%s  row %d: %s", row.Time, row.Seq, row.Event)
 		}
 	}
 	if c.Bool("simulate") {
@@ -46,11 +47,11 @@ func (p *program) labRun(c *cli.Context, w *workspace.Workspace) error {
 	case errors.Is(err, experiment.ErrExists):
 		return diag.Hinted(err, "--resume continues it")
 	case errors.Is(err, experiment.ErrComplete):
-		p.say("the run is already complete")
+		p.Say("the run is already complete")
 	case err != nil:
 		return broken(err)
 	}
-	return p.printLine(got, "%s: stopped by %s %s after %s, %s, %s; head %s", got.Run, got.Reason, got.Detail, got.Elapsed, count(got.Iterations, "iteration"), count(got.Rows, "row"), got.Head)
+	return p.PrintLine(got, "%s: stopped by %s %s after %s, %s, %s; head %s", got.Run, got.Reason, got.Detail, got.Elapsed, console.Count(got.Iterations, "iteration"), console.Count(got.Rows, "row"), got.Head)
 }
 
 // broken gives a broken chain its exit code, and an unfinished one a hint.
@@ -92,7 +93,7 @@ func (p *program) labVerify(c *cli.Context, w *workspace.Workspace) error {
 		if r.Running {
 			state += "; running"
 		}
-		return p.line("%s: %s, none missing, the head signed by %s; head %s%s", r.Run, count(r.Rows, "row"), r.Key, r.Head, state)
+		return p.Line("%s: %s, none missing, the head signed by %s; head %s%s", r.Run, console.Count(r.Rows, "row"), r.Key, r.Head, state)
 	})
 }
 
@@ -112,7 +113,7 @@ func (p *program) labSummary(c *cli.Context, w *workspace.Workspace) error {
 	}
 	s, err := experiment.Summarize(dir, key, runCheck(c))
 	if errors.Is(err, chain.ErrUnfinished) {
-		p.say("the run was killed while writing its last row, which is ignored")
+		p.Say("the run was killed while writing its last row, which is ignored")
 	} else if err != nil {
 		return broken(err)
 	}
@@ -125,9 +126,9 @@ func (p *program) labSummary(c *cli.Context, w *workspace.Workspace) error {
 }
 
 func (p *program) printSummary(s experiment.Summary) error {
-	if p.json {
+	if p.JSON {
 		s.Steps = listed(s.Steps)
-		return p.printJSON(s)
+		return p.PrintJSON(s)
 	}
 	state := "killed"
 	switch {
@@ -139,19 +140,19 @@ func (p *program) printSummary(s experiment.Summary) error {
 	if s.Simulated {
 		state += "; simulated"
 	}
-	p.line("%s: %s, %s, %s, %s", s.Run, s.Elapsed, count(s.Rows, "row"), count(s.Resumes, "resumption"), state)
+	p.Line("%s: %s, %s, %s, %s", s.Run, s.Elapsed, console.Count(s.Rows, "row"), console.Count(s.Resumes, "resumption"), state)
 	for _, r := range []struct {
 		name string
 		v    *experiment.Range
 	}{{"heat, °C", s.HeatC}, {"battery, %", s.Battery}, {"disk, MiB", s.DiskMiB}} {
 		if r.v != nil {
-			fmt.Fprintf(p.stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f, p50 %.1f, p95 %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most, r.v.P50, r.v.P95)
+			fmt.Fprintf(p.Stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f, p50 %.1f, p95 %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most, r.v.P50, r.v.P95)
 		}
 	}
 	rows := rowsOf(s.Steps, func(f experiment.StepFigures) []string {
 		return []string{f.Step, fmt.Sprint(f.Rows), fmt.Sprint(f.Failed), fmt.Sprint(f.Runs), fmt.Sprintf("%.3f", f.P50), fmt.Sprintf("%.3f", f.P95), fmt.Sprintf("%.3f", f.Min), fmt.Sprintf("%.3f", f.Max), fmt.Sprint(f.Outputs)}
 	})
-	return p.printTable([]string{"STEP", "ROWS", "FAILED", "RUNS", "P50 MS", "P95 MS", "MIN MS", "MAX MS", "OUTPUTS"}, rows)
+	return p.PrintTable([]string{"STEP", "ROWS", "FAILED", "RUNS", "P50 MS", "P95 MS", "MIN MS", "MAX MS", "OUTPUTS"}, rows)
 }
 
 func (p *program) labHeartbeat(c *cli.Context) error {
@@ -163,7 +164,7 @@ func (p *program) labHeartbeat(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	err = p.printLine(s, "%s: %s ago, row %d (%s), iteration %d, %s", s.Run, s.Age, s.Rows, s.Event, s.Iteration, s.Reading)
+	err = p.PrintLine(s, "%s: %s ago, row %d (%s), iteration %d, %s", s.Run, s.Age, s.Rows, s.Event, s.Iteration, s.Reading)
 	if err == nil && !s.Alive {
 		return no("the run is not alive")
 	}

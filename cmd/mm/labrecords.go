@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/attempt"
@@ -61,8 +62,8 @@ func (p *program) recordFindings(ctx context.Context, dir, key string, r judge.R
 }
 
 func (p *program) printFindings(r judge.Report) error {
-	err := p.printOr(r, func() error {
-		return p.printTable([]string{"RESULT", "FALSIFIER", "DETAIL"}, rowsOf(r.Findings, func(f judge.Finding) []string { return []string{string(f.Result), f.ID, f.Detail} }))
+	err := p.PrintOr(r, func() error {
+		return p.PrintTable([]string{"RESULT", "FALSIFIER", "DETAIL"}, rowsOf(r.Findings, func(f judge.Finding) []string { return []string{string(f.Result), f.ID, f.Detail} }))
 	})
 	if err == nil && r.Overall != judge.Pass {
 		return no("%s: %d passed, %d warned, %d skipped, %d failed, %d blocked", r.Overall, r.Counts[judge.Pass], r.Counts[judge.Warn], r.Counts[judge.Skip], r.Counts[judge.Fail], r.Counts[judge.Blocked])
@@ -96,11 +97,11 @@ func (p *program) labBoundary(c *cli.Context) error {
 		}
 		return []string{string(r.Status), at, r.Detail}
 	})
-	err = p.printOr(map[string]any{"boundary_id": b.ID, "boundary_sha256": b.SHA256, "failures": failed, "results": results}, func() error {
-		return p.printTable([]string{"STATUS", "FILE", "DETAIL"}, rows)
+	err = p.PrintOr(map[string]any{"boundary_id": b.ID, "boundary_sha256": b.SHA256, "failures": failed, "results": results}, func() error {
+		return p.PrintTable([]string{"STATUS", "FILE", "DETAIL"}, rows)
 	})
 	if err == nil && failed > 0 {
-		return no("%s outside the boundary %s", count(failed, "place"), b.ID)
+		return no("%s outside the boundary %s", console.Count(failed, "place"), b.ID)
 	}
 	return err
 }
@@ -117,7 +118,7 @@ func (p *program) labTruth(c *cli.Context) error {
 		}
 	}
 	t.Rows, t.Counts = listed(t.Rows), listed(t.Counts)
-	err = p.printOr(t, func() error { return p.printTable(t.Cells()) })
+	err = p.PrintOr(t, func() error { return p.PrintTable(t.Cells()) })
 	if target := c.String("require"); err == nil && target != "" && !t.Proves(target) {
 		return no("no measured row proves that something works on %s", target)
 	}
@@ -130,14 +131,14 @@ func (p *program) labCorpus(c *cli.Context) error {
 		return err
 	}
 	a := m.Audit()
-	err = p.printOr(a, func() error {
-		if err := p.line("%s; class A %d, B %d, C %d, D %d, E %d", count(a.Sources, "source"), a.ByClass["A"], a.ByClass["B"], a.ByClass["C"], a.ByClass["D"], a.ByClass["E"]); err != nil || len(a.Failures) == 0 {
+	err = p.PrintOr(a, func() error {
+		if err := p.Line("%s; class A %d, B %d, C %d, D %d, E %d", console.Count(a.Sources, "source"), a.ByClass["A"], a.ByClass["B"], a.ByClass["C"], a.ByClass["D"], a.ByClass["E"]); err != nil || len(a.Failures) == 0 {
 			return err
 		}
-		return p.printTable([]string{"SOURCE", "CLASS", "REASON"}, rowsOf(a.Failures, func(f judge.CorpusFailure) []string { return []string{f.Source, string(f.Class), f.Reason} }))
+		return p.PrintTable([]string{"SOURCE", "CLASS", "REASON"}, rowsOf(a.Failures, func(f judge.CorpusFailure) []string { return []string{f.Source, string(f.Class), f.Reason} }))
 	})
 	if err == nil && !a.OK {
-		return no("%s in the corpus", count(len(a.Failures), "fault"))
+		return no("%s in the corpus", console.Count(len(a.Failures), "fault"))
 	}
 	return err
 }
@@ -147,15 +148,15 @@ func (p *program) labProbe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(e)
+	if p.JSON {
+		return p.PrintJSON(e)
 	}
 	for _, d := range e.Devices {
-		p.line("%s: %s %s", d.Serial, d.State, d.Extra["model"])
+		p.Line("%s: %s %s", d.Serial, d.State, d.Extra["model"])
 	}
-	err = p.line("phone %q, Android %s, %s; chip %q, identified as %q with confidence %.1f; QNN allowed: %v", e.Model, e.Android, e.ABI, e.Reported, e.Target.SoC, e.Target.Confidence, e.QNN)
+	err = p.Line("phone %q, Android %s, %s; chip %q, identified as %q with confidence %.1f; QNN allowed: %v", e.Model, e.Android, e.ABI, e.Reported, e.Target.SoC, e.Target.Confidence, e.QNN)
 	if len(e.Absent) > 0 {
-		p.say("missing: %s", strings.Join(e.Absent, ", "))
+		p.Say("missing: %s", strings.Join(e.Absent, ", "))
 	}
 	return err
 }
@@ -203,9 +204,9 @@ func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOption
 			return fmt.Sprintf("mm lab truth %s --matrix %s --fill --again --only %s", o.records, o.matrix, cell)
 		},
 		Note: func(r judge.Record) {
-			p.say("%s on %s, %s: %s, %.1f s %s", r.Scope, r.Target, r.Backend, r.Result, r.Seconds, r.Failure)
+			p.Say("%s on %s, %s: %s, %.1f s %s", r.Scope, r.Target, r.Backend, r.Result, r.Seconds, r.Failure)
 		},
 	})
-	p.say("%s tried", count(tried, "cell"))
+	p.Say("%s tried", console.Count(tried, "cell"))
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/experiment"
@@ -36,10 +37,10 @@ func (p *program) labBackends(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.printOr(r.Entries, func() error {
-		return p.printTable([]string{"BACKEND", "FAMILY", "PHONE", "CONFIRMED FOR"}, rowsOf(r.Entries, func(e records.Entry) []string {
+	return p.PrintOr(r.Entries, func() error {
+		return p.PrintTable([]string{"BACKEND", "FAMILY", "PHONE", "CONFIRMED FOR"}, rowsOf(r.Entries, func(e records.Entry) []string {
 			for _, why := range e.Refused {
-				p.say("%s: invalid confirmation: %s", e.ID, why)
+				p.Say("%s: invalid confirmation: %s", e.ID, why)
 			}
 			return []string{e.ID, e.Family, fmt.Sprint(e.Phone), e.Chips()}
 		}))
@@ -67,7 +68,7 @@ func (p *program) labPromote(c *cli.Context) error {
 	if err != nil {
 		return diag.Exiting(diag.ExitRefused, err)
 	}
-	return p.printLine(got, "%s is confirmed for %s by %s", c.Args().First(), got.SoC, got.Evidence)
+	return p.PrintLine(got, "%s is confirmed for %s by %s", c.Args().First(), got.SoC, got.Evidence)
 }
 
 func (p *program) labRoute(c *cli.Context) error {
@@ -76,7 +77,7 @@ func (p *program) labRoute(c *cli.Context) error {
 		return err
 	}
 	ids := r.Routable(records.Capability(c.Args().First()), c.String("soc"))
-	err = p.printOr(listed(ids), func() error { return p.printLines(ids) })
+	err = p.PrintOr(listed(ids), func() error { return p.PrintLines(ids) })
 	if err == nil && len(ids) == 0 {
 		return no("no backend is eligible for %s there", c.Args().First())
 	}
@@ -96,7 +97,7 @@ func (p *program) labChoose(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.printLine(d, "%s\t%s", d.Backend, d.Rationale)
+	return p.PrintLine(d, "%s\t%s", d.Backend, d.Rationale)
 }
 
 // policyOptions reads the policy. Parameters of other policies are refused.
@@ -138,7 +139,7 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 	}
 	for _, id := range ids {
 		if !slices.Contains(may, id) {
-			p.say("%s is not eligible for %s there", id, what)
+			p.Say("%s is not eligible for %s there", id, what)
 		}
 	}
 	if len(may) == 0 {
@@ -164,14 +165,14 @@ func (p *program) labReplay(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Args().First(), err)
 	}
-	err = p.printOr(map[string]any{"decisions": n, "mismatches": listed(wrong)}, func() error {
+	err = p.PrintOr(map[string]any{"decisions": n, "mismatches": listed(wrong)}, func() error {
 		for _, w := range wrong {
-			fmt.Fprintf(p.stdout, "row %d, %s: recorded %s, replayed %s\n", w.Row, w.Op, w.Decided, w.Replay)
+			fmt.Fprintf(p.Stdout, "row %d, %s: recorded %s, replayed %s\n", w.Row, w.Op, w.Decided, w.Replay)
 		}
-		return p.line("%s, %d differ", count(n, "choice"), len(wrong))
+		return p.Line("%s, %d differ", console.Count(n, "choice"), len(wrong))
 	})
 	if err == nil && len(wrong) > 0 {
-		return no("%s of the history differ when replayed", count(len(wrong), "choice"))
+		return no("%s of the history differ when replayed", console.Count(len(wrong), "choice"))
 	}
 	return err
 }
@@ -188,7 +189,7 @@ func (p *program) history(path, key string) (rows []experiment.HistoryRow, err e
 		}
 		rows, err = experiment.ReadHistory(path, public, experiment.Check{})
 		if errors.Is(err, chain.ErrUnfinished) {
-			p.say("the run was killed while writing its last row, which is ignored")
+			p.Say("the run was killed while writing its last row, which is ignored")
 			return nil
 		}
 		return broken(err)
@@ -204,9 +205,9 @@ func (p *program) labGraph(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
+	if p.JSON {
 		g.Nodes, g.Edges = listed(g.Nodes), listed(g.Edges)
-		return p.printJSON(g)
+		return p.PrintJSON(g)
 	}
 	rows := rowsOf(g.Nodes, func(n records.Node) []string {
 		what := n.Type
@@ -215,11 +216,11 @@ func (p *program) labGraph(c *cli.Context) error {
 		}
 		return []string{n.ID, what, n.Time}
 	})
-	if err := p.printTable([]string{"NODE", "TYPE", "TIME"}, rows); err != nil {
+	if err := p.PrintTable([]string{"NODE", "TYPE", "TIME"}, rows); err != nil {
 		return err
 	}
 	for _, e := range g.Edges {
-		fmt.Fprintf(p.stdout, "%s %s %s\n", e.From, e.Type, e.To)
+		fmt.Fprintf(p.Stdout, "%s %s %s\n", e.From, e.Type, e.To)
 	}
 	return nil
 }
@@ -241,7 +242,7 @@ func (p *program) labPendingAdd(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.printLine(u, "%s %s", u.ID, u.SHA256)
+	return p.PrintLine(u, "%s %s", u.ID, u.SHA256)
 }
 
 func (p *program) labPendingList(c *cli.Context) error {

@@ -115,11 +115,11 @@ func (p *program) printMeasured(m measured) error {
 				[]string{"change, 95 %", "", fmt.Sprintf("%+.4f (%+.4f to %+.4f)", a.After-a.Before, a.Low, a.High), "", ""})
 		}
 	}
-	if err := p.printTable([]string{"HELD OUT", "NATS A TOKEN", "BITS A BYTE", "PREDICTIONS", "PERPLEXITY"}, rows); err != nil {
+	if err := p.PrintTable([]string{"HELD OUT", "NATS A TOKEN", "BITS A BYTE", "PREDICTIONS", "PERPLEXITY"}, rows); err != nil {
 		return err
 	}
 	for _, s := range m.Samples {
-		if _, err := io.WriteString(p.stdout, "\n"+s+"\n"); err != nil {
+		if _, err := io.WriteString(p.Stdout, "\n"+s+"\n"); err != nil {
 			return err
 		}
 	}

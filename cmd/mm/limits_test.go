@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -25,7 +26,7 @@ func sparse(t *testing.T, size int64) string {
 // Inputs of the size of a limit are accepted, those a byte longer are not.
 func TestLimits(t *testing.T) {
 	for more, want := range map[int]bool{0: true, 1: false} {
-		p := &program{stdin: strings.NewReader(""), stderr: io.Discard}
+		p := &program{stdin: strings.NewReader(""), Printer: console.Printer{Stderr: io.Discard}}
 		if _, err := p.textLines(sparse(t, maxTextFile+int64(more))); (err == nil) != want {
 			t.Errorf("texts of maxTextFile+%d bytes: %v", more, err)
 		} else if list, ok := diag.From(err); !want && (!ok || list[0].Code != diag.TextLong) {

@@ -27,14 +27,14 @@ func (p *program) login(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.sayLine(map[string]string{"host": opt.Host}, "logged in to %s", opt.Host)
+	return p.SayLine(map[string]string{"host": opt.Host}, "logged in to %s", opt.Host)
 }
 
 func (p *program) logout(c *cli.Context) error {
-	if err := remote.Logout(c.Context, c.Args().First()); err != nil || !p.json {
+	if err := remote.Logout(c.Context, c.Args().First()); err != nil || !p.JSON {
 		return err
 	}
-	return p.printJSON(map[string]string{"host": c.Args().First()})
+	return p.PrintJSON(map[string]string{"host": c.Args().First()})
 }
 
 // secret reads the password from the terminal or from standard input.

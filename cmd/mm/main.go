@@ -72,12 +72,12 @@ func main() {
 
 // run runs the program without its process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	out := &results{Writer: stdout}
-	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: localEngines(), revision: sync.OnceValues(built().Identify)}
+	out := &console.Results{Writer: stdout}
+	p := &program{stdin: stdin, Printer: console.Printer{Stdout: out, Stderr: stderr}, engines: localEngines(), revision: sync.OnceValues(built().Identify)}
 	app := p.app(args...)
 	err := app.RunContext(ctx, console.Permute(app, args))
 	if err == nil {
-		err = out.err
+		err = out.Err
 	}
 	if p.skillCloser != nil {
 		err = cmp.Or(err, p.skillCloser.Close())
@@ -150,16 +150,14 @@ func exporters() []assemble.Exporter {
 
 // program holds the streams and the flags that all commands share.
 type program struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	json           bool
-	quiet          bool
-	engines        []runtimes.Engine      // in the order of preference
-	revision       func() (string, error) // of the program
-	now            func() time.Time       // of chat templates
-	inputs         []talk.Part            // from the flags of mm run, in their order
-	skills         skills.Options         // shared by all builds
-	skillCloser    io.Closer              // closes their executors; nil: none yet
+	console.Printer
+	stdin       io.Reader
+	engines     []runtimes.Engine      // in the order of preference
+	revision    func() (string, error) // of the program
+	now         func() time.Time       // of chat templates
+	inputs      []talk.Part            // from the flags of mm run, in their order
+	skills      skills.Options         // shared by all builds
+	skillCloser io.Closer              // closes their executors; nil: none yet
 }
 
 func (p *program) app(args ...string) *cli.App {
@@ -170,8 +168,8 @@ func (p *program) app(args ...string) *cli.App {
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true, // --export onnx=a,b is one value
 		Reader:                    p.stdin,
-		Writer:                    p.stdout,
-		ErrWriter:                 p.stderr,
+		Writer:                    p.Stdout,
+		ErrWriter:                 p.Stderr,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		EnableBashCompletion:      true,
 		Flags:                     []cli.Flag{cli.HelpFlag}, // the library's own goes with its help command

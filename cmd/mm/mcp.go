@@ -38,7 +38,7 @@ func (p *program) agentOptions(c *cli.Context) (mcp.Options, error) {
 	}
 	w := workspaceOptions(c, "")
 	w.Offline = !c.Bool("online")
-	w.Say = func(s string) { p.say("mm: %s", s) }
+	w.Say = func(s string) { p.Say("mm: %s", s) }
 	return mcp.Options{
 		Root: c.String("root"), Version: built().Version, Build: c.Args().First(), Target: c.String("target"),
 		Workspace: w, Resolve: workspace.ResolveOptions{Claim: claimOptions(c)}, Exporters: exporters(), Runner: run,
@@ -61,7 +61,7 @@ func (p *program) serveAgents(ctx context.Context, opt mcp.Options, addr string,
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if addr == "" {
-		return s.Serve(ctx, io.NopCloser(p.stdin), writeNopCloser{p.stdout})
+		return s.Serve(ctx, io.NopCloser(p.stdin), writeNopCloser{p.Stdout})
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *program) serveAgents(ctx context.Context, opt mcp.Options, addr string,
 	if err != nil {
 		return errors.Join(diag.Usage(diag.Hinted(err, "set MM_MCP_TOKEN, or serve at 127.0.0.1")), l.Close())
 	}
-	if _, err := fmt.Fprintf(p.stdout, "http://%s\n", l.Addr()); err != nil {
+	if _, err := fmt.Fprintf(p.Stdout, "http://%s\n", l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	hs := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/modules"
@@ -32,7 +33,7 @@ func (p *program) initAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.printLine(done, "%s: %s\nnext: %s", done.Dir, strings.Join(done.Files, ", "), strings.Join(done.Next, "\n      "))
+	return p.PrintLine(done, "%s: %s\nnext: %s", done.Dir, strings.Join(done.Files, ", "), strings.Join(done.Next, "\n      "))
 }
 
 func (p *program) moduleNew(c *cli.Context) error {
@@ -69,8 +70,8 @@ func (p *program) newModule(dir string) error {
 	if m == nil || list.Failed() {
 		return list.Err()
 	}
-	if p.json {
-		return p.printJSON(struct {
+	if p.JSON {
+		return p.PrintJSON(struct {
 			Name        string         `json:"name"`
 			Version     string         `json:"version"`
 			Type        abi.ModuleType `json:"type"`
@@ -78,10 +79,10 @@ func (p *program) newModule(dir string) error {
 			Diagnostics diag.List      `json:"diagnostics,omitempty"` // warnings
 		}{m.Name, m.Version, m.Type, dir, list})
 	}
-	if err := p.tell(p.stderr, list); err != nil {
+	if err := p.Tell(p.Stderr, list); err != nil {
 		return err
 	}
-	return p.line("%s %s in %s", m.Type, m.ID(), dir)
+	return p.Line("%s %s in %s", m.Type, m.ID(), dir)
 }
 
 // moduleCheck reports every fault of every module.
@@ -90,17 +91,17 @@ func (p *program) moduleCheck(c *cli.Context) error {
 	for _, dir := range c.Args().Slice() {
 		list = append(list, moduleinspect.Pass(c.Context, dir)...)
 	}
-	if p.json {
-		if err := list.JSON(p.stdout); err != nil {
+	if p.JSON {
+		if err := list.JSON(p.Stdout); err != nil {
 			return err
 		}
-	} else if err := p.tell(p.stdout, list); err != nil {
+	} else if err := p.Tell(p.Stdout, list); err != nil {
 		return err
 	}
 	if err := list.Err(); err != nil {
 		return reported{err}
 	}
-	p.say("%s checked: files match the manifests", count(c.NArg(), "module"))
+	p.Say("%s checked: files match the manifests", console.Count(c.NArg(), "module"))
 	return nil
 }
 
@@ -113,8 +114,8 @@ func (p *program) moduleAdd(ctx context.Context, w *workspace.Workspace, dir, ke
 	if err != nil {
 		return err
 	}
-	if err := p.tell(p.stderr, added.Diagnostics); err != nil {
+	if err := p.Tell(p.Stderr, added.Diagnostics); err != nil {
 		return err
 	}
-	return p.printLine(added, "%s %s (%s)", added.Ref, added.Digest, size(added.Size))
+	return p.PrintLine(added, "%s %s (%s)", added.Ref, added.Digest, size(added.Size))
 }

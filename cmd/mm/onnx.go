@@ -35,11 +35,11 @@ func (p *program) onnxCheck(c *cli.Context) error {
 		return err
 	}
 	list.Sort()
-	if p.json {
-		list.JSON(p.stdout)
+	if p.JSON {
+		list.JSON(p.Stdout)
 	} else {
-		p.tell(p.stdout, list)
-		p.say("%s: %d errors, %d warnings", path, list.Count(diag.Error), list.Count(diag.Warning))
+		p.Tell(p.Stdout, list)
+		p.Say("%s: %d errors, %d warnings", path, list.Count(diag.Error), list.Count(diag.Warning))
 	}
 	if list.Failed() {
 		return reported{list.Err()}
@@ -78,16 +78,16 @@ func (p *program) rewrite(path, out string, force bool, change func(*onnx.Model)
 	case err != nil:
 		return err
 	}
-	if p.json {
-		return p.printJSON(r)
+	if p.JSON {
+		return p.PrintJSON(r)
 	}
 	if q := r.Quantised; q != nil {
-		p.say("%d weights, %s before, %s after", q.Weights, size(q.Before), size(q.After))
+		p.Say("%d weights, %s before, %s after", q.Weights, size(q.Before), size(q.After))
 		for _, o := range q.Outputs {
-			p.say("%s: cosine %.6f, largest error %.4g, %d of %d rows agree", o.Name, o.Cosine, o.MaxAbs, o.Agree, o.Rows)
+			p.Say("%s: cosine %.6f, largest error %.4g, %d of %d rows agree", o.Name, o.Cosine, o.MaxAbs, o.Agree, o.Rows)
 		}
 	}
-	return p.line("%s: %s (%s before), %d nodes, %d parameters, %s -> %s", r.File, size(r.Bytes), size(r.Before), r.Nodes, r.Parameters,
+	return p.Line("%s: %s (%s before), %d nodes, %d parameters, %s -> %s", r.File, size(r.Bytes), size(r.Before), r.Nodes, r.Parameters,
 		strings.Join(r.Inputs, ", "), strings.Join(r.Outputs, ", "))
 }
 

@@ -32,7 +32,7 @@ func (p *program) features(w *workspace.Workspace, off bool) *media.VectorCache 
 	}
 	f, err := media.OpenVectorCache(dir, 0)
 	if err != nil {
-		p.say("%v", err)
+		p.Say("%v", err)
 	}
 	return f
 }
@@ -49,12 +49,12 @@ func (p *program) traceReport(o outputs, title string, steps []part.Step) ([]par
 		return nil, nil
 	}
 	out := part.StepReports(steps)
-	if p.json {
+	if p.JSON {
 		return out, nil
 	}
 	var rows [][]string
 	for _, s := range out {
 		rows = append(rows, s.Row())
 	}
-	return out, diag.Table(p.stderr, part.StepHeading, rows)
+	return out, diag.Table(p.Stderr, part.StepHeading, rows)
 }

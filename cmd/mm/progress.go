@@ -14,12 +14,12 @@ import (
 )
 
 func (p *program) newTransfer(verb string) *console.Transfer {
-	return console.NewTransfer(console.ScreenOf(p.stderr, p.quiet || p.json), p.say, verb)
+	return console.NewTransfer(console.ScreenOf(p.Stderr, p.Quiet || p.JSON), p.Say, verb)
 }
 
 // pulling reports the pulls before the work of a command, in plain lines.
 func (p *program) pulling(opt workspace.Options) workspace.Options {
-	opt.Progress = console.NewTransfer(console.Screen{}, p.say, "pulling").Event
+	opt.Progress = console.NewTransfer(console.Screen{}, p.Say, "pulling").Event
 	return opt
 }
 
@@ -44,13 +44,13 @@ func (p *program) transfer(open workspace.Options, verb string, do func(*workspa
 		}
 		m.report.Tags = listed(m.report.Tags)
 		for line := range strings.Lines(m.summary) {
-			if !p.json {
-				p.say("%s", strings.TrimSuffix(line, "\n"))
+			if !p.JSON {
+				p.Say("%s", strings.TrimSuffix(line, "\n"))
 			}
 		}
 		out := map[string]any{"ref": m.ref, "digest": m.digest, "report": m.report}
 		maps.Copy(out, m.more)
-		return p.printLine(out, "%s@%s", m.ref, m.digest)
+		return p.PrintLine(out, "%s@%s", m.ref, m.digest)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -28,12 +29,12 @@ func (p *program) registryTags(c *cli.Context, w *workspace.Workspace) error {
 func (p *program) registryRm(c *cli.Context, w *workspace.Workspace) error {
 	deleted, err := w.Unpublish(c.Context, c.Args().Slice()...)
 	for _, ref := range deleted {
-		p.say("deleted %s", ref)
+		p.Say("deleted %s", ref)
 	}
-	if err != nil || !p.json {
+	if err != nil || !p.JSON {
 		return err
 	}
-	return p.printJSON(map[string][]string{"deleted": deleted})
+	return p.PrintJSON(map[string][]string{"deleted": deleted})
 }
 
 func (p *program) registryCp(c *cli.Context) error {
@@ -46,7 +47,7 @@ func (p *program) registryCp(c *cli.Context) error {
 		}
 		r := done.Report
 		return moved{done.Ref, done.Digest, r, fmt.Sprintf("%d of %d blobs sent (%s), %d already present, %d mounted; %s and other referrers",
-			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, count(r.Referrers, "signature")), nil}, nil
+			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, console.Count(r.Referrers, "signature")), nil}, nil
 	})
 }
 
@@ -68,7 +69,7 @@ func (p *program) registryDiff(c *cli.Context, w *workspace.Workspace) error {
 		})
 	}
 	if len(list) == 0 && err == nil {
-		p.say("the files are identical")
+		p.Say("the files are identical")
 	}
 	if err == nil && len(list) > 0 && c.Bool("exit-code") {
 		return reported{errors.New("the artifacts differ")}

@@ -49,13 +49,13 @@ func (p *program) fetchHub(ctx context.Context, ref string, opt workspace.FetchO
 			return err
 		}
 		r := got.Report
-		p.say("%d of %d files received (%s) from commit %.12s; they are not signed", r.Fetched, len(r.Files), size(r.Bytes), r.Tree.Commit)
+		p.Say("%d of %d files received (%s) from commit %.12s; they are not signed", r.Fetched, len(r.Files), size(r.Bytes), r.Tree.Commit)
 		if got.Next != "" {
-			p.say("next: %s", diag.Printable(got.Next))
+			p.Say("next: %s", diag.Printable(got.Next))
 		}
 		out := map[string]any{"ref": ref, "digest": "sha1:" + r.Tree.Commit, "permissions": []string{}, "next": got.Next,
 			"hub":    map[string]any{"folder": got.Dir, "license": r.Tree.License, "gated": r.Tree.Gated},
 			"report": remote.Report{Blobs: len(r.Files), Moved: r.Fetched, Present: len(r.Files) - r.Fetched, Bytes: r.Bytes, Tags: []string{}}}
-		return p.printLine(out, "%s", diag.Printable(got.Dir))
+		return p.PrintLine(out, "%s", diag.Printable(got.Dir))
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/hub"
@@ -31,7 +32,7 @@ func (p *program) push(c *cli.Context) error {
 		}
 		r := done.Report
 		return moved{done.Ref, done.Digest, r, fmt.Sprintf("%d of %d blobs sent (%s), %d already present, %d mounted; %s and other referrers",
-			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, count(r.Referrers, "signature")), nil}, nil
+			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, console.Count(r.Referrers, "signature")), nil}, nil
 	})
 }
 
@@ -68,16 +69,16 @@ func (p *program) publish(ctx context.Context, open workspace.Options, ref, dest
 		var files []map[string]any
 		for _, f := range got.Files {
 			files = append(files, map[string]any{"path": f.Path, "size": f.Size, "sha256": f.SHA256})
-			if opt.DryRun && !p.json {
-				p.say("%s (%s)", diag.Printable(f.Path), size(f.Size))
+			if opt.DryRun && !p.JSON {
+				p.Say("%s (%s)", diag.Printable(f.Path), size(f.Size))
 			}
 		}
 		out := map[string]any{"ref": got.Ref.String(), "digest": got.Digest, "hub": map[string]any{"commit": got.Report.Commit, "url": got.Report.URL, "files": files},
 			"report": remote.Report{Blobs: len(files), Moved: got.Report.Sent, Present: got.Report.Present, Bytes: got.Report.Bytes, Tags: []string{}}}
 		if opt.DryRun {
-			return p.printLine(out, "%d files for %s, nothing sent", len(files), got.Ref)
+			return p.PrintLine(out, "%d files for %s, nothing sent", len(files), got.Ref)
 		}
-		p.say("%s sent (%s), %d already present", count(got.Report.Sent, "large file"), size(got.Report.Bytes), got.Report.Present)
-		return p.printLine(out, "%s", diag.Printable(got.Report.URL))
+		p.Say("%s sent (%s), %d already present", console.Count(got.Report.Sent, "large file"), size(got.Report.Bytes), got.Report.Present)
+		return p.PrintLine(out, "%s", diag.Printable(got.Report.URL))
 	})
 }

@@ -26,10 +26,10 @@ func (p *program) qnnInspect(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(v)
+	if p.JSON {
+		return p.PrintJSON(v)
 	}
-	v.WriteText(p.stdout)
+	v.WriteText(p.Stdout)
 	return nil
 }
 
@@ -41,16 +41,16 @@ func (p *program) qnnExtract(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(x)
+	if p.JSON {
+		return p.PrintJSON(x)
 	}
 	rows := rowsOf(x.Files, func(f qnnfile.Extracted) []string {
 		return []string{f.File, size(f.Bytes), short(f.Digest), fmt.Sprint(f.Offset), strings.Join(f.Graphs, ", ")}
 	})
 	if len(x.Left) > 0 {
-		p.say("not the complete model: the CPU runs %s", qnnfile.LeftList(x.Left))
+		p.Say("not the complete model: the CPU runs %s", qnnfile.LeftList(x.Left))
 	}
-	return p.printTable([]string{"FILE", "SIZE", "DIGEST", "OFFSET", "GRAPHS"}, rows)
+	return p.PrintTable([]string{"FILE", "SIZE", "DIGEST", "OFFSET", "GRAPHS"}, rows)
 }
 
 func (p *program) qnnWrap(c *cli.Context) error {
@@ -61,14 +61,14 @@ func (p *program) qnnWrap(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(w)
+	if p.JSON {
+		return p.PrintJSON(w)
 	}
 	where := "in itself"
 	if w.Context != "" {
 		where = "in " + w.Context
 	}
-	fmt.Fprintln(p.stdout, diag.Printable(fmt.Sprintf("%s: %s, graph %s, context %s, %s -> %s", w.File, size(w.Bytes), w.Graph, where, strings.Join(w.Inputs, ", "), strings.Join(w.Outputs, ", "))))
+	fmt.Fprintln(p.Stdout, diag.Printable(fmt.Sprintf("%s: %s, graph %s, context %s, %s -> %s", w.File, size(w.Bytes), w.Graph, where, strings.Join(w.Inputs, ", "), strings.Join(w.Outputs, ", "))))
 	return nil
 }
 
@@ -128,23 +128,23 @@ func (p *program) qnnSoCs(c *cli.Context) error {
 
 func (p *program) qnnCompat(c *cli.Context) error {
 	v := qnnfile.Compat()
-	if p.json {
-		return p.printJSON(v)
+	if p.JSON {
+		return p.PrintJSON(v)
 	}
-	return qnnfile.WriteCompat(p.stdout)
+	return qnnfile.WriteCompat(p.Stdout)
 }
 
 // printQNNReport prints the verdicts of a check, whose faults decide the exit code.
 func (p *program) printQNNReport(r qnnfile.Report) error {
-	if p.json {
-		if err := p.printJSON(r); err != nil {
+	if p.JSON {
+		if err := p.PrintJSON(r); err != nil {
 			return err
 		}
 	} else {
-		if err := r.WriteText(p.stdout); err != nil {
+		if err := r.WriteText(p.Stdout); err != nil {
 			return err
 		}
-		p.tell(p.stderr, r.Faults)
+		p.Tell(p.Stderr, r.Faults)
 	}
 	if err := r.Faults.Err(); err != nil {
 		return reported{err}
@@ -153,7 +153,7 @@ func (p *program) printQNNReport(r qnnfile.Report) error {
 	if len(r.Unchecked) > 0 {
 		note = "; not checked: " + strings.Join(r.Unchecked, ", ")
 	}
-	p.say("%s fits %s%s", r.File, r.Target, note)
+	p.Say("%s fits %s%s", r.File, r.Target, note)
 	return nil
 }
 
@@ -175,16 +175,16 @@ func (p *program) qnnProbe(c *cli.Context) error {
 		}
 		v.Folder = r.Dir
 	}
-	if p.json {
-		return p.printJSON(v)
+	if p.JSON {
+		return p.PrintJSON(v)
 	}
-	diag.Fact(p.stdout, "backend", "%s, %s", v.Backend, v.Provider)
-	diag.Fact(p.stdout, "libraries", "%s, SDK %s", v.Folder, v.Build)
-	diag.Fact(p.stdout, "interfaces", "core %s, HTP %s, system %s", v.Core, v.HTP, v.System)
-	diag.Fact(p.stdout, "runs on", "model %d, architecture %s, %d MiB VTCM, %d devices", v.SoC, v.Arch, v.VTCM, v.Devices)
+	diag.Fact(p.Stdout, "backend", "%s, %s", v.Backend, v.Provider)
+	diag.Fact(p.Stdout, "libraries", "%s, SDK %s", v.Folder, v.Build)
+	diag.Fact(p.Stdout, "interfaces", "core %s, HTP %s, system %s", v.Core, v.HTP, v.System)
+	diag.Fact(p.Stdout, "runs on", "model %d, architecture %s, %d MiB VTCM, %d devices", v.SoC, v.Arch, v.VTCM, v.Devices)
 	if v.Compiler == "" {
 		v.Compiler = "none: ONNX Runtime or its plugin is not installed with the libraries"
 	}
-	diag.Fact(p.stdout, "compiler", "%s", v.Compiler)
+	diag.Fact(p.Stdout, "compiler", "%s", v.Compiler)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble/compile"
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/htp/htptest"
@@ -107,8 +108,8 @@ func TestQNNPrinted(t *testing.T) {
 		}
 		read++
 		var out bytes.Buffer
-		p := program{stdout: &out}
-		v.WriteText(p.stdout)
+		p := program{Printer: console.Printer{Stdout: &out}}
+		v.WriteText(p.Stdout)
 		return out.String()
 	}
 	for name, want := range map[string]string{"bare.bin": "axis-bits q * 0.5\n", "offset.bin": "axis-bits (q + -3) * 0.5\n", "axis.bin": "axis\n"} {

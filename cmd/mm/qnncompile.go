@@ -104,5 +104,5 @@ func (p *program) printCompiled(result compile.Result, err error, began time.Tim
 	if errors.Is(err, compile.ErrExists) {
 		err = diag.Hinted(err, "--force replaces it")
 	}
-	return show(p, result, err, func(r compile.Result) error { r.WriteText(p.stdout, time.Since(began)); return nil })
+	return show(p, result, err, func(r compile.Result) error { r.WriteText(p.Stdout, time.Since(began)); return nil })
 }

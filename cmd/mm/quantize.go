@@ -57,11 +57,11 @@ type quantized struct {
 
 func (p *program) printQuantized(q quantized) error {
 	for _, n := range q.Notes {
-		p.say("%s", n)
+		p.Say("%s", n)
 	}
 	pieces := ""
 	if q.Pieces > 0 {
 		pieces = fmt.Sprintf(" in %d pieces", q.Pieces)
 	}
-	return p.line("%s: %s, %s%s", q.File, q.Recipe, size(q.Bytes), pieces)
+	return p.Line("%s: %s, %s%s", q.File, q.Recipe, size(q.Bytes), pieces)
 }

@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/sign"
@@ -27,7 +28,7 @@ func TestEveryRefusalHasItsCode(t *testing.T) {
 		sign.Malformed, sign.Unsigned, sign.NoRule, sign.AmbiguousRule, sign.Tampered, sign.Hostile, sign.OlderForm,
 	} {
 		var errs strings.Builder
-		p := &program{stdout: &bytes.Buffer{}, stderr: &errs}
+		p := &program{Printer: console.Printer{Stdout: &bytes.Buffer{}, Stderr: &errs}}
 		if code := p.exit(&sign.Refusal{Reason: reason, Repository: "a/b"}); code != diag.ExitRefused {
 			t.Errorf("%s ends with %d", reason, code)
 		}

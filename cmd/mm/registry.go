@@ -88,9 +88,9 @@ func (p *program) registryServe(c *cli.Context) error {
 	if opt.Cert != "" {
 		scheme = "https"
 	}
-	fmt.Fprintf(p.stdout, "%s://%s\n", scheme, listener.Addr())
+	fmt.Fprintf(p.Stdout, "%s://%s\n", scheme, listener.Addr())
 	if !loopback && opt.User == "" && opt.Htpasswd == nil && !opt.ReadOnly {
-		p.say("mm: warning: every client that can reach %s can push and delete", listener.Addr())
+		p.Say("mm: warning: every client that can reach %s can push and delete", listener.Addr())
 	}
 	return server.Serve(ctx, store, listener, opt.ServeOptions)
 }

@@ -168,10 +168,10 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 		return diag.Usagef("--voice, --speed, --language and --phonemes are for a voice without a core; %s answers by its core", u.arg)
 	}
 	emit := func(text string) error {
-		if p.json {
+		if p.JSON {
 			return nil
 		}
-		_, err := io.WriteString(p.stdout, text)
+		_, err := io.WriteString(p.Stdout, text)
 		return err
 	}
 	if err := p.known(r.Build(), req.ToolsAllowed, !u.request); err != nil {
@@ -228,7 +228,7 @@ func (p *program) continuing(u use, o *runner.Preferences) {
 	if !u.sampling {
 		o.Temperature, o.TopK, o.TopP, o.MinP = 0.8, 40, 0.95, 0.05
 	}
-	p.say("%s has no chat template: continuing the text%s", u.arg, limit)
+	p.Say("%s has no chat template: continuing the text%s", u.arg, limit)
 }
 
 // text reports whether there is a text input.
@@ -264,7 +264,7 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	}
 	if c.Bool("allow-fallback") {
 		opt.Fallback = func(f part.Fallback) {
-			p.say("%s runs on %s, not on %s: %v", f.Part, f.Used, f.Requested, f.Why)
+			p.Say("%s runs on %s, not on %s: %v", f.Part, f.Used, f.Requested, f.Why)
 		}
 	}
 	if opt.Special && !opt.Raw {
@@ -395,7 +395,7 @@ func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options
 		return nil, err
 	}
 	for _, o := range r.Overrides() {
-		p.say("%s runs on %s (--backend) instead of %s (graph)", o.Part, o.Used, o.Graph)
+		p.Say("%s runs on %s (--backend) instead of %s (graph)", o.Part, o.Used, o.Graph)
 	}
 	return r, nil
 }
@@ -409,39 +409,39 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) err
 	if err != nil {
 		return err
 	}
-	if p.json {
+	if p.JSON {
 		out := r.Report(a)
 		out.Made, out.Trace = files, steps
-		return p.printJSON(out)
+		return p.PrintJSON(out)
 	}
 	if len(files) == 0 || o.Text {
-		if _, err := fmt.Fprintln(p.stdout); err != nil {
+		if _, err := fmt.Fprintln(p.Stdout); err != nil {
 			return err
 		}
 	}
 	for _, f := range files {
-		p.say("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, short(f.Digest))
+		p.Say("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, short(f.Digest))
 	}
 	for _, line := range a.Doubts() {
-		p.say("warning: %s", line)
+		p.Say("warning: %s", line)
 	}
 	p.sayCalls(a)
 	if len(a.Context) > 0 {
-		if err := diag.Table(p.stderr, part.PositionHeading, part.PositionRows(a.Context)); err != nil {
+		if err := diag.Table(p.Stderr, part.PositionHeading, part.PositionRows(a.Context)); err != nil {
 			return err
 		}
 	}
 	for _, line := range a.Assumed {
-		p.say("assumed: %s", line)
+		p.Say("assumed: %s", line)
 	}
-	p.say("%s", a.Summary())
+	p.Say("%s", a.Summary())
 	return nil
 }
 
 // sayCalls describes the tool calls of an answer.
 func (p *program) sayCalls(a *runner.Answer) {
 	for _, line := range a.CallLines() {
-		p.say("%s", line)
+		p.Say("%s", line)
 	}
 }
 
@@ -462,5 +462,5 @@ func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.R
 	if err := list.Err(); err != nil {
 		return err
 	}
-	return p.printLine(map[string]int{"golden": n, "missed": 0}, "%d of %d golden prompts passed", n, n)
+	return p.PrintLine(map[string]int{"golden": n, "missed": 0}, "%d of %d golden prompts passed", n, n)
 }

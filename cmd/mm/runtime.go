@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) runtimeInstall(c *cli.Context) error {
-	return p.installEngine(c.Context, native.Options{Name: c.Args().First(), From: c.String("from"), AcceptLicense: c.Bool("accept-license") || c.Bool("accept-licence"), Say: func(text string) { p.say("%s", text) }})
+	return p.installEngine(c.Context, native.Options{Name: c.Args().First(), From: c.String("from"), AcceptLicense: c.Bool("accept-license") || c.Bool("accept-licence"), Say: func(text string) { p.Say("%s", text) }})
 }
 
 func (p *program) installEngine(ctx context.Context, opt native.Options) error {
@@ -24,19 +24,19 @@ func (p *program) installEngine(ctx context.Context, opt native.Options) error {
 	}
 	r, err := native.Install(ctx, opt)
 	if bound := (*native.LicenseError)(nil); errors.As(err, &bound) {
-		fmt.Fprintln(p.stderr, strings.TrimSpace(bound.Text))
+		fmt.Fprintln(p.Stderr, strings.TrimSpace(bound.Text))
 		return diag.Usage(err)
 	}
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(r)
+	if p.JSON {
+		return p.PrintJSON(r)
 	}
 	for _, path := range r.Notices() {
-		p.say("license: %s", path)
+		p.Say("license: %s", path)
 	}
-	return p.line("%s %s (%s) in %s, from %s", r.Name, r.Version, r.License, r.Dir, r.Origin())
+	return p.Line("%s %s (%s) in %s, from %s", r.Name, r.Version, r.License, r.Dir, r.Origin())
 }
 
 func (p *program) runtimeList(c *cli.Context) error {
@@ -79,7 +79,7 @@ func (p *program) enginePull(c *cli.Context) error {
 		if err != nil {
 			return invalidReference(err)
 		}
-		opt.Say = func(text string) { p.say("%s", text) }
+		opt.Say = func(text string) { p.Say("%s", text) }
 		return errors.Join(p.installEngine(c.Context, opt), clear())
 	})
 }
@@ -96,23 +96,23 @@ func (p *program) engineRemove(c *cli.Context) error {
 	if err := native.Remove(c.Context, r); err != nil {
 		return err
 	}
-	return p.line("%s %s removed from %s", r.Name, r.Version, r.Dir)
+	return p.Line("%s %s removed from %s", r.Name, r.Version, r.Dir)
 }
 
 func (p *program) doctor(c *cli.Context, w *workspace.Workspace) error {
 	found := w.Examine(c.Context, workspace.ExamineOptions{Version: version, Engines: p.engines})
-	if p.json {
-		return p.printJSON(found)
+	if p.JSON {
+		return p.PrintJSON(found)
 	}
 	rows := rowsOf(found, func(f workspace.Finding) []string {
 		return []string{f.What, f.State, f.Detail}
 	})
-	if err := p.printTable([]string{"WHAT", "STATE", "DETAIL"}, rows); err != nil {
+	if err := p.PrintTable([]string{"WHAT", "STATE", "DETAIL"}, rows); err != nil {
 		return err
 	}
 	for _, f := range found {
 		if f.Hint != "" {
-			fmt.Fprintf(p.stdout, "%s: %s\n", f.What, f.Hint)
+			fmt.Fprintf(p.Stdout, "%s: %s\n", f.What, f.Hint)
 		}
 	}
 	return nil

@@ -100,7 +100,7 @@ func unserved(err error) error {
 
 // traces exports the requests of a server to the collector that the environment names.
 func (p *program) traces(opt *api.Options) (stop func(), err error) {
-	e, err := otlp.New(otlp.Options{Version: built().Version, Env: os.Getenv, Failed: func(err error) { p.say("traces: %v", err) }})
+	e, err := otlp.New(otlp.Options{Version: built().Version, Env: os.Getenv, Failed: func(err error) { p.Say("traces: %v", err) }})
 	if err != nil {
 		return nil, diag.Usage(err)
 	}
@@ -161,7 +161,7 @@ func (p *program) serverOptions(c *cli.Context) (opt api.Options, board *dashboa
 	opt = api.Options{
 		Version: built().Version, Hosts: c.StringSlice("host"), Origins: c.StringSlice("origin"),
 		Parallel: c.Int("parallel"), Queue: c.Int("queue"), Tokens: c.Int("max-tokens"), Time: c.Duration("max-time"),
-		Log: func(line string) { p.say("%s", line) },
+		Log: func(line string) { p.Say("%s", line) },
 	}
 	if text := c.String("max-body"); text != "" {
 		if opt.Body, err = fsx.ParseSize(text); err != nil {
@@ -206,11 +206,11 @@ func (p *program) lifeline(ctx context.Context) context.Context {
 
 // printAddr prints the address of the server in a line.
 func (p *program) printAddr(addr string) error {
-	if !p.json {
-		_, err := fmt.Fprintf(p.stdout, "http://%s\n", addr)
+	if !p.JSON {
+		_, err := fmt.Fprintf(p.Stdout, "http://%s\n", addr)
 		return err
 	}
-	return json.NewEncoder(p.stdout).Encode(struct {
+	return json.NewEncoder(p.Stdout).Encode(struct {
 		URL  string `json:"url"`
 		Addr string `json:"addr"`
 		PID  int    `json:"pid"`

@@ -16,7 +16,7 @@ import (
 func (p *program) help(c *cli.Context) error {
 	text, err := manual().Find(c.App, c.Args().Slice())
 	if err == nil {
-		_, err = fmt.Fprint(p.stdout, text)
+		_, err = fmt.Fprint(p.Stdout, text)
 	}
 	return err
 }
@@ -31,14 +31,14 @@ func (p *program) version(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprint(p.stdout, text)
+		_, err = fmt.Fprint(p.Stdout, text)
 		return err
 	}
 	v := built()
-	if p.json {
-		return p.printJSON(v)
+	if p.JSON {
+		return p.PrintJSON(v)
 	}
-	_, err := fmt.Fprintln(p.stdout, v)
+	_, err := fmt.Fprintln(p.Stdout, v)
 	return err
 }
 
@@ -59,13 +59,13 @@ func (p *program) completion(c *cli.Context) error {
 	if err != nil {
 		return diag.Usagef("unsupported shell %q, want bash, zsh, fish or powershell", c.Args().First())
 	}
-	_, err = p.stdout.Write(script)
+	_, err = p.Stdout.Write(script)
 	return err
 }
 
 func (p *program) schema(c *cli.Context) error {
 	if c.NArg() == 0 {
-		_, err := fmt.Fprintln(p.stdout, strings.ReplaceAll(joined(schemas.Kinds()), ", ", "\n"))
+		_, err := fmt.Fprintln(p.Stdout, strings.ReplaceAll(joined(schemas.Kinds()), ", ", "\n"))
 		return err
 	}
 	data, err := schemas.Bundle(schemas.Kind(c.Args().First()))
@@ -76,6 +76,6 @@ func (p *program) schema(c *cli.Context) error {
 		}
 		return diag.Usage(diag.Hinted(err, hint))
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s", data)
+	_, err = fmt.Fprintf(p.Stdout, "%s", data)
 	return err
 }

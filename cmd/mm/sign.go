@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 	"mm-abi.org/mm/workspace/trust"
@@ -63,11 +64,11 @@ func (p *program) printSignatures(signatures []sign.Signature) error {
 	for _, m := range signatures {
 		lines = append(lines, line{m.Subject.Digest.String(), m.Bundle.Digest.String()})
 	}
-	if p.json {
-		return p.printJSON(lines)
+	if p.JSON {
+		return p.PrintJSON(lines)
 	}
 	for _, l := range lines {
-		fmt.Fprintf(p.stdout, "signed %s\n", l.Subject)
+		fmt.Fprintf(p.Stdout, "signed %s\n", l.Subject)
 	}
 	return nil
 }
@@ -114,26 +115,26 @@ func (p *program) verifyArtifact(ctx context.Context, w *workspace.Workspace, at
 	if err != nil {
 		return err
 	}
-	if p.json {
+	if p.JSON {
 		v := verification{Ref: j.Ref, Digest: j.Digest, Keys: []string{}, Signers: j.Keys, Trust: j.Decided, Unread: unread, Evidence: evidence}
 		for _, k := range j.Keys {
 			v.Keys = append(v.Keys, k.ID)
 		}
-		return p.printJSON(v)
+		return p.PrintJSON(v)
 	}
 	for _, k := range j.Keys {
 		by := "key "
 		if k.Issuer != "" {
 			by = ""
 		}
-		fmt.Fprintf(p.stdout, "verified %s: released by %s%s\n", j.Digest, by, k)
+		fmt.Fprintf(p.Stdout, "verified %s: released by %s%s\n", j.Digest, by, k)
 	}
-	fmt.Fprintf(p.stdout, "trusted by %s\n", strings.Join(j.Decided, " and "))
+	fmt.Fprintf(p.Stdout, "trusted by %s\n", strings.Join(j.Decided, " and "))
 	for _, e := range evidence {
 		p.printStatements(e.Statements, strings.TrimLeft(e.Target+" ", " "))
 	}
 	if files > 0 {
-		fmt.Fprintf(p.stdout, "at the registry: %s (%s) not fetched\n", count(files, "file"), size(unread))
+		fmt.Fprintf(p.Stdout, "at the registry: %s (%s) not fetched\n", console.Count(files, "file"), size(unread))
 	}
 	return nil
 }

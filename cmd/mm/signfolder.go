@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
@@ -88,5 +89,5 @@ func (p *program) printFolder(verb, file string, f sign.Folder, err error) error
 		v.Signer, v.Issuer = f.Chain[0].Subject.String(), f.Chain[0].Issuer.String()
 		by = fmt.Sprintf("%q (issuer %q)", v.Signer, v.Issuer)
 	}
-	return p.printLine(v, "%s %s: %s by %s; ignored: %v", verb, file, count(v.Files, "file"), by, v.Ignored)
+	return p.PrintLine(v, "%s %s: %s by %s; ignored: %v", verb, file, console.Count(v.Files, "file"), by, v.Ignored)
 }

@@ -43,7 +43,7 @@ func (p *program) skillInstall(ctx context.Context, w *workspace.Workspace, from
 	}
 	defer func() { err = errors.Join(err, fsx.RemoveAll(dir)) }()
 	if from == "" {
-		p.say("fetching %s with npm", python.Package)
+		p.Say("fetching %s with npm", python.Package)
 		if from, err = native.Pack(ctx, python.Package, dir); err != nil {
 			return err
 		}
@@ -72,15 +72,15 @@ func (p *program) skillNew(c *cli.Context) error {
 	if err := standard.WriteTemplate(dir, opt); err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(struct {
+	if p.JSON {
+		return p.PrintJSON(struct {
 			Dir   string `json:"dir"`
 			Build string `json:"build,omitempty"`
 		}{dir, opt.Command()})
 	}
-	p.line("%s", dir)
+	p.Line("%s", dir)
 	if build := opt.Command(); build != "" {
-		p.line("build with: (cd %s && %s)", dir, build)
+		p.Line("build with: (cd %s && %s)", dir, build)
 	}
 	return nil
 }
@@ -90,14 +90,14 @@ func (p *program) skillImage(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	return p.printLine(map[string]string{"container": got.Ref}, "%s", got.Ref)
+	return p.PrintLine(map[string]string{"container": got.Ref}, "%s", got.Ref)
 }
 
 func (p *program) skillTools(c *cli.Context) error {
 	dir := c.Args().First()
 	m, list := modules.Load(dir)
 	if list.Failed() {
-		if err := p.tell(p.stderr, list); err != nil {
+		if err := p.Tell(p.Stderr, list); err != nil {
 			return err
 		}
 		return reported{list.Err()}
@@ -116,15 +116,15 @@ func (p *program) skillTools(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(struct {
+	if p.JSON {
+		return p.PrintJSON(struct {
 			Tools  []string `json:"tools"`
 			SHA256 string   `json:"tools_sha256"`
 		}{listed(l.Names), l.SHA256})
 	}
 	for _, name := range l.Names {
-		p.line("%s", name)
+		p.Line("%s", name)
 	}
-	fmt.Fprintf(p.stdout, "tools_sha256: %s\n", l.SHA256)
+	fmt.Fprintf(p.Stdout, "tools_sha256: %s\n", l.SHA256)
 	return nil
 }

@@ -19,7 +19,7 @@ func (p *program) ls(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if !p.json && !c.Bool("all") {
+	if !p.JSON && !c.Bool("all") {
 		list = slices.DeleteFunc(list, func(l workspace.Listed) bool { return l.Build != "" })
 	}
 	return printRows(p, list, []string{"REF", "KIND", "SIZE", "DIGEST", "SHARED", "SIGNED BY", "ADDED"}, func(l workspace.Listed) []string {
@@ -39,21 +39,21 @@ func (p *program) ls(c *cli.Context, w *workspace.Workspace) error {
 
 func (p *program) tag(c *cli.Context, w *workspace.Workspace) error {
 	ref, name := c.Args().Get(0), c.Args().Get(1)
-	if err := w.Tag(c.Context, ref, name, workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")}); err != nil || !p.json {
+	if err := w.Tag(c.Context, ref, name, workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")}); err != nil || !p.JSON {
 		return err
 	}
-	return p.printJSON(map[string]string{"ref": name, "from": ref})
+	return p.PrintJSON(map[string]string{"ref": name, "from": ref})
 }
 
 func (p *program) remove(c *cli.Context, w *workspace.Workspace) error {
 	removed, err := w.Remove(c.Context, c.Args().Slice()...)
 	for _, name := range removed {
-		p.say("removed %s", name)
+		p.Say("removed %s", name)
 	}
-	if err != nil || !p.json {
+	if err != nil || !p.JSON {
 		return err
 	}
-	return p.printJSON(map[string][]string{"removed": removed})
+	return p.PrintJSON(map[string][]string{"removed": removed})
 }
 
 func (p *program) gc(c *cli.Context, w *workspace.Workspace) error {
@@ -76,18 +76,18 @@ func (p *program) gc(c *cli.Context, w *workspace.Workspace) error {
 		return err
 	}
 	report := all.GCReport
-	if p.json {
+	if p.JSON {
 		all.Blobs, all.Referrers = listed(report.Blobs), listed(report.Referrers)
-		return p.printJSON(all)
+		return p.PrintJSON(all)
 	}
 	verb := "removed"
 	if opt.DryRun {
 		verb = "would remove"
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %d blobs (%s), %d temporary files, the vectors of %d inputs (%s) and %d sequences (%s); %d blobs kept, %d of them unreferenced and young\n",
+	_, err = fmt.Fprintf(p.Stdout, "%s %d blobs (%s), %d temporary files, the vectors of %d inputs (%s) and %d sequences (%s); %d blobs kept, %d of them unreferenced and young\n",
 		verb, len(report.Blobs), size(report.Bytes), report.Temp, all.Features, size(all.FeatureBytes), all.Sequences, size(all.SequenceBytes), report.Kept+report.Young, report.Young)
 	if report.Young > 0 {
-		p.say("mm: unreferenced data younger than %s was kept, for commands that are still running; mm gc --grace 0 removes it if there are none", opt.Grace)
+		p.Say("mm: unreferenced data younger than %s was kept, for commands that are still running; mm gc --grace 0 removes it if there are none", opt.Grace)
 	}
 	return err
 }
@@ -113,15 +113,15 @@ func (p *program) fsck(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
+	if p.JSON {
 		report.Left, report.Problems, report.Notes = listed(report.Left), listed(report.Problems), listed(report.Notes)
-		if err := p.printJSON(report); err != nil {
+		if err := p.PrintJSON(report); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(p.stdout, "%d tags, %d blobs, %s, %d temporary files\n", report.Tags, report.Blobs, size(report.Bytes), report.Temp)
+		fmt.Fprintf(p.Stdout, "%d tags, %d blobs, %s, %d temporary files\n", report.Tags, report.Blobs, size(report.Bytes), report.Temp)
 		for _, n := range report.Notes {
-			p.say("note: %s", n)
+			p.Say("note: %s", n)
 		}
 	}
 	var engines diag.List
@@ -152,7 +152,7 @@ func (p *program) damage(report registry.FsckReport, list diag.List) error {
 	if err == nil {
 		return nil
 	}
-	if p.json {
+	if p.JSON {
 		return reported{err}
 	}
 	return err

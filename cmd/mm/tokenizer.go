@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/train"
@@ -38,7 +39,7 @@ func (p *program) tokenizerTrain(c *cli.Context) error {
 	for doc := range documents(text, c.String("separator")) {
 		ids += len(tok.Encode(doc, tokenizer.Options{}))
 	}
-	return p.printLine(map[string]any{"file": c.String("out"), "vocab_size": len(vocab.Tokens), "tokens": ids, "bytes": len(text)}, "%s: %d tokens, %.3f bytes a token on the training text", c.String("out"), len(vocab.Tokens), float64(len(text))/float64(max(ids, 1)))
+	return p.PrintLine(map[string]any{"file": c.String("out"), "vocab_size": len(vocab.Tokens), "tokens": ids, "bytes": len(text)}, "%s: %d tokens, %.3f bytes a token on the training text", c.String("out"), len(vocab.Tokens), float64(len(text))/float64(max(ids, 1)))
 }
 
 func documents(text, separator string) iter.Seq[string] {
@@ -60,14 +61,14 @@ func (p *program) tokenizerEncode(c *cli.Context) error {
 		}
 	}
 	ids := tok.Encode(text, tokenizer.Options{Special: c.Bool("special")})
-	if p.json {
+	if p.JSON {
 		if ids == nil {
 			ids = []int32{}
 		}
-		return p.printJSON(map[string]any{"ids": ids})
+		return p.PrintJSON(map[string]any{"ids": ids})
 	}
 	for _, id := range ids {
-		if _, err := fmt.Fprintf(p.stdout, "%d\t%q\n", id, tok.Piece(id)); err != nil {
+		if _, err := fmt.Fprintf(p.Stdout, "%d\t%q\n", id, tok.Piece(id)); err != nil {
 			return err
 		}
 	}
@@ -87,10 +88,10 @@ func (p *program) tokenizerFertility(c *cli.Context) error {
 	case !found && c.IsSet("base"):
 		return diag.Usagef("--base: no file is in the language %s", base)
 	case !found:
-		p.say("no file is in the language %s (--base): nothing is compared", base)
+		p.Say("no file is in the language %s (--base): nothing is compared", base)
 	}
-	if p.json {
-		return p.printJSON(list)
+	if p.JSON {
+		return p.PrintJSON(list)
 	}
 	var rows [][]string
 	high := 0
@@ -100,11 +101,11 @@ func (p *program) tokenizerFertility(c *cli.Context) error {
 			high++
 		}
 	}
-	if err := p.printTable(tokenizer.FertilityHeading(base), rows); err != nil {
+	if err := p.PrintTable(tokenizer.FertilityHeading(base), rows); err != nil {
 		return err
 	}
 	if high > 0 {
-		p.say("%s with more than %.1f times the tokens of %s (!)", count(high, "text"), tokenizer.FertilityThreshold, base)
+		p.Say("%s with more than %.1f times the tokens of %s (!)", console.Count(high, "text"), tokenizer.FertilityThreshold, base)
 	}
 	return nil
 }

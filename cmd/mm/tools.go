@@ -82,7 +82,7 @@ func (p *program) skillOptions(ctx context.Context, w *workspace.Workspace) (ski
 			return skills.Options{}, err
 		}
 		p.skills.Grants = append(p.skills.Grants, grants...)
-		p.skills.Warn = func(text string) { p.say("warning: %s", text) }
+		p.skills.Warn = func(text string) { p.Say("warning: %s", text) }
 		inner := p.skills
 		inner.Executors = maps.Clone(p.skills.Executors)
 		p.skills.Executors["agent"] = p.agents(w, inner)
@@ -114,7 +114,7 @@ func (p *program) known(b *builds.Build, names []string, flag bool) error {
 			continue
 		}
 		if !flag {
-			p.say("tools_allowed: unknown skill %s", name)
+			p.Say("tools_allowed: unknown skill %s", name)
 			continue
 		}
 		hint := "the build has no skills"

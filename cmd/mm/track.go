@@ -47,14 +47,14 @@ func (p *program) trackSync(c *cli.Context) error {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 		list = append(list, got)
-		if !p.json {
-			if err := p.line("%s: run %s, %d metrics sent, %d known, %s", dir, got.Run, got.Metrics, got.Before, got.Status); err != nil {
+		if !p.JSON {
+			if err := p.Line("%s: run %s, %d metrics sent, %d known, %s", dir, got.Run, got.Metrics, got.Before, got.Status); err != nil {
 				return err
 			}
 		}
 	}
-	if p.json {
-		return p.printJSON(list)
+	if p.JSON {
+		return p.PrintJSON(list)
 	}
 	return nil
 }
@@ -78,14 +78,14 @@ func (p *program) trackExport(c *cli.Context) error {
 			return err
 		}
 		list = append(list, got)
-		if !p.json {
-			if err := p.line("%s", got.File); err != nil {
+		if !p.JSON {
+			if err := p.Line("%s", got.File); err != nil {
 				return err
 			}
 		}
 	}
-	if p.json {
-		return p.printJSON(list)
+	if p.JSON {
+		return p.PrintJSON(list)
 	}
 	return nil
 }
@@ -109,5 +109,5 @@ func (p *program) trackRegister(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.printOr(got, func() error { return p.line("%s version %s: %s", got.Name, got.Version, got.Source) })
+	return p.PrintOr(got, func() error { return p.Line("%s version %s: %s", got.Name, got.Version, got.Source) })
 }

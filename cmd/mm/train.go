@@ -68,7 +68,7 @@ func (p *program) trainLM(ctx context.Context, doc *schemas.Document, opt traini
 	}
 	cfg.Stop = cfg.Stop.Until(opt.steps, opt.time)
 	if len(cfg.Data.Files) > 0 {
-		p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
+		p.Say("reading %s", strings.Join(cfg.Data.Files, ", "))
 	}
 	corpus, err := train.PrepareFrom(ctx, cfg, filepath.Dir(opt.file), objects())
 	if err != nil {
@@ -96,19 +96,19 @@ func (p *program) trainLM(ctx context.Context, doc *schemas.Document, opt traini
 			return err
 		}
 		out["sample"] = opt.sample + text
-		if !p.json {
-			fmt.Fprintf(p.stdout, "%s%s\n", opt.sample, text)
+		if !p.JSON {
+			fmt.Fprintf(p.Stdout, "%s%s\n", opt.sample, text)
 		}
 	}
-	return p.printLine(out, "%s", filepath.Join(dir, file))
+	return p.PrintLine(out, "%s", filepath.Join(dir, file))
 }
 
 // follow runs a training, which it shows and copies.
 func follow[T io.Closer](ctx context.Context, p *program, opt trainingOptions, dir string, stop train.Stop, run func(train.Options) (T, error)) (t T, view *console.Training, err error) {
-	view = console.NewTraining(console.ScreenOf(p.stderr, p.json), p.stderr, p.quiet, stop)
+	view = console.NewTraining(console.ScreenOf(p.Stderr, p.JSON), p.Stderr, p.Quiet, stop)
 	o := train.Options{Dir: dir, From: filepath.Dir(opt.file), Observer: view, Threads: opt.threads, CPU: train.ProcessTime}
 	if opt.checkpoints != "" {
-		m := track.MirrorOptions{Dir: dir, Resume: opt.resume, Say: func(text string) { p.say("%s", text) }}
+		m := track.MirrorOptions{Dir: dir, Resume: opt.resume, Say: func(text string) { p.Say("%s", text) }}
 		if m.Files, err = bucketFiles(opt.checkpoints); err != nil {
 			return t, view, err
 		}
@@ -134,7 +134,7 @@ func (p *program) plotTraining(dir, file string, corpus *train.Corpus, vocab int
 	}
 	err := train.Plot(filepath.Join(dir, train.MetricsFile), file, corpus, vocab)
 	if err == nil {
-		p.say("drew %s", file)
+		p.Say("drew %s", file)
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func (p *program) runStage(ctx context.Context, opt trainingOptions, fault error
 		return fault
 	}
 	if note != "" {
-		p.say("%s", note)
+		p.Say("%s", note)
 	}
 	dir := opt.folder(name)
 	t, view, err := follow(ctx, p, opt, dir, stop, run)
@@ -183,5 +183,5 @@ func (p *program) runStage(ctx context.Context, opt trainingOptions, fault error
 	if err := p.plotTraining(dir, opt.plot, nil, 0); err != nil {
 		return err
 	}
-	return p.printLine(map[string]any{"dir": dir, "end": view.End, "eval": view.Eval}, "%s", filepath.Join(dir, train.BestFile))
+	return p.PrintLine(map[string]any{"dir": dir, "end": view.End, "eval": view.Eval}, "%s", filepath.Join(dir, train.BestFile))
 }

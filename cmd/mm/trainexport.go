@@ -44,5 +44,5 @@ func (p *program) exportTorch(c *cli.Context) error {
 	if err != nil {
 		return train.Placed(doc, err)
 	}
-	return p.printLine(map[string]any{"dir": out}, "%s\nnext: pip install -r %s && torchrun --nproc-per-node 2 %s", out, filepath.Join(out, "requirements.txt"), filepath.Join(out, "train.py"))
+	return p.PrintLine(map[string]any{"dir": out}, "%s\nnext: pip install -r %s && torchrun --nproc-per-node 2 %s", out, filepath.Join(out, "requirements.txt"), filepath.Join(out, "train.py"))
 }

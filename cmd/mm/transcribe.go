@@ -38,7 +38,7 @@ func (p *program) transcriptOptions(c *cli.Context) (transcript, error) {
 	if !slices.Contains(transcriptFormats, t.format) {
 		return t, diag.Usagef("--format %s: want %s", t.format, strings.Join(transcriptFormats, ", "))
 	}
-	if p.json && t.format == "text" {
+	if p.JSON && t.format == "text" {
 		t.format = "json"
 	}
 	return t, nil
@@ -77,13 +77,13 @@ func (p *program) transcribe(ctx context.Context, w *workspace.Workspace, r *run
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	p.say("loaded in %.0f ms", 1000*time.Since(start).Seconds())
+	p.Say("loaded in %.0f ms", 1000*time.Since(start).Seconds())
 	t.req.Timestamps = t.format == "srt" || t.format == "vtt" || t.format == "json" && m.Stamps()
 	emit := func(text string) error {
 		if t.format != "text" {
 			return nil
 		}
-		_, err := io.WriteString(p.stdout, text)
+		_, err := io.WriteString(p.Stdout, text)
 		return err
 	}
 	out, err := m.Transcribe(ctx, t.req, emit)
@@ -102,7 +102,7 @@ func (p *program) transcribe(ctx context.Context, w *workspace.Workspace, r *run
 	if out.Language != "" {
 		language = "; language " + out.Language
 	}
-	p.say("backend %s%s; %.1f s of sound in %.2f s (encoder %.2f s, decoder %.2f s, %d ids)",
+	p.Say("backend %s%s; %.1f s of sound in %.2f s (encoder %.2f s, decoder %.2f s, %d ids)",
 		backend, language, out.Seconds, (out.Encode + out.Decode).Seconds(), out.Encode.Seconds(), out.Decode.Seconds(), len(out.IDs))
 	return nil
 }
@@ -111,12 +111,12 @@ func (p *program) transcribe(ctx context.Context, w *workspace.Workspace, r *run
 func (p *program) printTranscript(part, backend string, out *encdec.Result, format string) error {
 	switch format {
 	case "srt":
-		return encdec.SRT(p.stdout, out.Segments)
+		return encdec.SRT(p.Stdout, out.Segments)
 	case "vtt":
-		return encdec.VTT(p.stdout, out.Segments)
+		return encdec.VTT(p.Stdout, out.Segments)
 	case "text":
-		_, err := fmt.Fprintln(p.stdout)
+		_, err := fmt.Fprintln(p.Stdout)
 		return err
 	}
-	return p.printJSON(encdec.NewReport(part, backend, out))
+	return p.PrintJSON(encdec.NewReport(part, backend, out))
 }

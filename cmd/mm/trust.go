@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
@@ -48,7 +49,7 @@ func (p *program) trustAdd(c *cli.Context) error {
 	}); err != nil {
 		return err
 	}
-	return p.sayLine(map[string]any{"file": file, "name": name, "id": pub.KeyID(), "match": match}, "%s now trusts %s (%s) for %s", file, name, pub.KeyID()[:12], strings.Join(match, ", "))
+	return p.SayLine(map[string]any{"file": file, "name": name, "id": pub.KeyID(), "match": match}, "%s now trusts %s (%s) for %s", file, name, pub.KeyID()[:12], strings.Join(match, ", "))
 }
 
 func (p *program) trustRemove(c *cli.Context) error {
@@ -57,10 +58,10 @@ func (p *program) trustRemove(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := trust.Change(c.Context, file, func(t *trust.File) error { return t.Remove(name) }); err != nil || !p.json {
+	if err := trust.Change(c.Context, file, func(t *trust.File) error { return t.Remove(name) }); err != nil || !p.JSON {
 		return err
 	}
-	return p.printJSON(map[string]string{"file": file, "name": name})
+	return p.PrintJSON(map[string]string{"file": file, "name": name})
 }
 
 func (p *program) trustAccept(c *cli.Context, w *workspace.Workspace) error {
@@ -69,7 +70,7 @@ func (p *program) trustAccept(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	return p.sayLine(map[string]any{"file": file, "rules": len(t.Rules), "keys": len(t.Keys)}, "accepted %s for its project: %s, %s", file, count(len(t.Rules), "rule"), count(len(t.Keys), "key"))
+	return p.SayLine(map[string]any{"file": file, "rules": len(t.Rules), "keys": len(t.Keys)}, "accepted %s for its project: %s, %s", file, console.Count(len(t.Rules), "rule"), console.Count(len(t.Keys), "key"))
 }
 
 func (p *program) trustList(c *cli.Context) error {
@@ -81,8 +82,8 @@ func (p *program) trustList(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(t)
+	if p.JSON {
+		return p.PrintJSON(t)
 	}
 	policy, err := t.Policy()
 	if err != nil {
@@ -105,5 +106,5 @@ func (p *program) trustList(c *cli.Context) error {
 			rows = append(rows, []string{r.Match, fmt.Sprint(max(r.Threshold, 1)), name, id, note})
 		}
 	}
-	return p.printTable([]string{"REPOSITORIES", "OF", "KEY", "ID", "UNTIL"}, rows)
+	return p.PrintTable([]string{"REPOSITORIES", "OF", "KEY", "ID", "UNTIL"}, rows)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
 )
@@ -22,7 +23,7 @@ func (p *program) validate(c *cli.Context, w *workspace.Workspace) error {
 		paths = []string{"."}
 	}
 	opt := validation{format: c.String("format"), strict: c.Bool("strict")}
-	if p.json {
+	if p.JSON {
 		opt.format = "json"
 	}
 	found, err := w.Validate(c.Context, paths, workspace.ValidateOptions{Files: c.Bool("files")})
@@ -37,13 +38,13 @@ func (p *program) report(found *workspace.Validation, opt validation) (err error
 	list := found.Diagnostics
 	switch opt.format {
 	case "text":
-		if err = p.tell(p.stdout, list); err == nil {
-			p.say("checked %s: %s, %s", count(found.Checked, "document"), count(list.Count(diag.Error), "error"), count(list.Count(diag.Warning), "warning"))
+		if err = p.Tell(p.Stdout, list); err == nil {
+			p.Say("checked %s: %s, %s", console.Count(found.Checked, "document"), console.Count(list.Count(diag.Error), "error"), console.Count(list.Count(diag.Warning), "warning"))
 		}
 	case "json":
-		err = list.JSON(p.stdout)
+		err = list.JSON(p.Stdout)
 	case "github":
-		err = list.GitHub(p.stdout)
+		err = list.GitHub(p.Stdout)
 	default:
 		return diag.Usagef("--format %q: want text, json or github", opt.format)
 	}

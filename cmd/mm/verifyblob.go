@@ -66,7 +66,7 @@ func (p *program) verifyBlob(ctx context.Context, file string, opt workspace.Blo
 	}
 	out := blobVerified{opt.Bundle, v.Issuer, v.Subject, v.Key, v.Predicate, listed(v.Times)}
 	if v.Key != "" {
-		return p.printLine(out, "verified %s: signed by key %.12s", file, v.Key)
+		return p.PrintLine(out, "verified %s: signed by key %.12s", file, v.Key)
 	}
-	return p.printLine(out, "verified %s: signed by %s (issuer %s) at %s", file, v.Subject, v.Issuer, v.Times[0].UTC().Format(time.RFC3339))
+	return p.PrintLine(out, "verified %s: signed by %s (issuer %s) at %s", file, v.Subject, v.Issuer, v.Times[0].UTC().Format(time.RFC3339))
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -24,8 +24,8 @@ func TestFullDiskHint(t *testing.T) {
 		{syscall.EACCES, false},
 	} {
 		var out bytes.Buffer
-		p := &program{stderr: &out}
-		p.printError(c.err)
+		p := Printer{Stderr: &out}
+		p.PrintError(c.err)
 		if got := strings.Contains(out.String(), "mm gc --grace 0"); got != c.want {
 			t.Errorf("%v: %q", c.err, out.String())
 		}
