@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 )
 
@@ -78,6 +79,22 @@ func (o Options) Pinned(s *Set) Options {
 	}
 	o.Grants = grants
 	return o
+}
+
+// CheckName refuses a name that no skill of the build has.
+func CheckName(a *builds.Assembly, name string) error {
+	var have []string
+	for _, s := range a.Skills {
+		have = append(have, s.Name)
+	}
+	if slices.Contains(have, name) {
+		return nil
+	}
+	hint := "the build has no skills"
+	if len(have) > 0 {
+		hint = "the build has " + strings.Join(have, ", ")
+	}
+	return diag.Hinted(fmt.Errorf("unknown skill %q", name), diag.Suggest(name, have, hint))
 }
 
 // CheckGrants refuses grants by name that no skill of the build asks for: a

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/train/llm"
 	"mm-abi.org/mm/train/optim"
@@ -54,6 +55,14 @@ type Stop struct {
 	Tokens  int     `json:"tokens,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"` // of training, all sessions together
 	Loss    float64 `json:"loss,omitempty"`    // held-out nats to reach
+}
+
+// Until returns the stop after steps or a time instead, if they are not 0.
+func (s Stop) Until(steps int, limit time.Duration) Stop {
+	if steps > 0 || limit > 0 {
+		s.Steps, s.Tokens, s.Seconds = steps, 0, limit.Seconds()
+	}
+	return s
 }
 
 // Eval is the evaluation on held-out data.

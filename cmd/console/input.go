@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Input reads what a user types, pipes or names. Questions are shown at Out.
+// Input reads texts that a user types, pipes or names. Questions are shown at Out.
 type Input struct {
 	In  io.Reader
 	Out io.Writer

@@ -112,7 +112,7 @@ func (p *Printer) PrintLines(texts []string) error {
 
 // SayLine prints v as JSON if --json is set, otherwise a message on stderr.
 func (p *Printer) SayLine(v any, format string, args ...any) error {
-	return p.PrintOr(v, func() error { p.Say(format, args...); return nil })
+	return p.PrintOr(v, func() error { p.Note(format, args...); return nil })
 }
 
 // PrintTable prints rows in columns under a heading.
@@ -120,16 +120,16 @@ func (p *Printer) PrintTable(heading []string, rows [][]string) error {
 	return diag.Table(p.Stdout, heading, rows)
 }
 
-// Say prints a message on stderr; stdout holds only results.
-func (p *Printer) Say(format string, args ...any) {
+// Note prints a message on stderr; stdout holds only results.
+func (p *Printer) Note(format string, args ...any) {
 	if !p.Quiet {
 		fmt.Fprintln(p.Stderr, lines(fmt.Sprintf(format, args...)))
 	}
 }
 
-// Tell prints diagnostics: with source excerpts on a terminal, one line each
+// Diagnose prints diagnostics: with source excerpts on a terminal, one line each
 // otherwise.
-func (p *Printer) Tell(w io.Writer, list diag.List) error {
+func (p *Printer) Diagnose(w io.Writer, list diag.List) error {
 	style, ok := StyleOf(w)
 	if !ok {
 		return list.Text(w)
@@ -168,7 +168,7 @@ func readExcerpt(file string) ([]byte, error) {
 }
 
 // lines makes text printable. Lines after the first are indented, so that none
-// looks like a message of its own.
+// looks like another message.
 func lines(s string) string {
 	all := strings.Split(s, "\n")
 	for i := range all {
@@ -192,7 +192,7 @@ func (p *Printer) PrintDiagnostics(list diag.List) {
 		list.JSON(p.Stdout)
 		return
 	}
-	p.Tell(p.Stderr, list)
+	p.Diagnose(p.Stderr, list)
 }
 
 func (p *Printer) PrintError(err error) {

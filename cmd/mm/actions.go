@@ -37,7 +37,7 @@ func (p *program) shippingActions() map[string]cli.ActionFunc {
 		"export web":            p.exportWeb,
 		"export peft":           p.exportPeft,
 		"pull":                  p.pull,
-		"registry serve":        p.registryServe,
+		"registry serve":        p.atHome(p.registryServe),
 		"registry ls":           p.atRegistry(p.registryLs),
 		"registry tags":         p.atRegistry(p.registryTags),
 		"registry rm":           p.atRegistry(p.registryRm),

@@ -30,12 +30,12 @@ func (p *program) assemble(c *cli.Context, w *workspace.Workspace) (err error) {
 // step reports progress of assemble.
 func (p *program) step(step, detail string) {
 	if detail != "" {
-		p.Say("%-9s %s", step, detail)
+		p.Note("%-9s %s", step, detail)
 	}
 }
 
 func (p *program) printResult(r *assemble.Result) error {
-	if err := p.Tell(p.Stderr, r.Diagnostics); err != nil {
+	if err := p.Diagnose(p.Stderr, r.Diagnostics); err != nil {
 		return err
 	}
 	rows := rowsOf(r.Targets, func(t assemble.TargetResult) []string {
@@ -56,7 +56,7 @@ func (p *program) lock(c *cli.Context, w *workspace.Workspace) error {
 	if p.JSON {
 		return p.PrintJSON(done.Lock)
 	}
-	if err := p.Tell(p.Stderr, done.Diagnostics); err != nil {
+	if err := p.Diagnose(p.Stderr, done.Diagnostics); err != nil {
 		return err
 	}
 	rows := rowsOf(done.Lock.Modules, func(m builds.Locked) []string {

@@ -81,17 +81,17 @@ func (p *program) bucketCopy(c *cli.Context) error {
 		Openers: openers(), IfAbsent: c.Bool("if-absent"), Digested: c.Bool("require-sha256"), Sessions: sessions,
 		Done: func(from, to string, info bucket.Info, moved bool) {
 			if !moved {
-				p.Say("unchanged %s", to)
+				p.Note("unchanged %s", to)
 				return
 			}
-			p.Say("copied %s to %s (%s)", from, to, size(info.Size))
+			p.Note("copied %s to %s (%s)", from, to, size(info.Size))
 		},
 	})
 	if err != nil {
 		return bucket.Fault(from, err)
 	}
 	if done.Unsummed > 0 {
-		p.Say("%d objects had no sha256 to compare", done.Unsummed)
+		p.Note("%d objects had no sha256 to compare", done.Unsummed)
 	}
 	return p.PrintLine(done, "%d of %d files copied, %s", done.Moved, done.Files, size(done.Bytes))
 }
@@ -113,7 +113,7 @@ func (p *program) bucketRemove(c *cli.Context) error {
 			return err
 		}
 		removed = append(removed, a.String())
-		p.Say("deleted %s", a)
+		p.Note("deleted %s", a)
 	}
 	return p.PrintOr(removed, func() error { return nil })
 }
@@ -141,7 +141,7 @@ func (p *program) bucketPromote(c *cli.Context) error {
 // printPointer prints a pointer with its files.
 func (p *program) printPointer(v bucket.Pointer) error {
 	return p.PrintOr(v, func() error {
-		p.Say("%s %s@%s: %s by key %.12s", v.Stage, v.Name, v.Version, console.Count(len(v.Files), "file"), v.Key)
+		p.Note("%s %s@%s: %s by key %.12s", v.Stage, v.Name, v.Version, console.Count(len(v.Files), "file"), v.Key)
 		for _, f := range v.Files {
 			if err := p.Line("%s  %s  %s", f.SHA256, f.Path, size(f.Size)); err != nil {
 				return err

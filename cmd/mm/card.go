@@ -71,7 +71,7 @@ func (p *program) licenses(c *cli.Context, w *workspace.Workspace, at *workspace
 			fmt.Fprintf(p.Stdout, "%s: %s %s %s\n", diag.Printable(m.Name), diag.Printable(t.License), t.Kind, t.Clause)
 		}
 	}
-	p.Tell(p.Stderr, faults)
+	p.Diagnose(p.Stderr, faults)
 	if faults.Failed() {
 		return reported{faults.Err()}
 	}

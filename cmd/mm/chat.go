@@ -88,7 +88,7 @@ func (p *program) hold(ctx context.Context, w *workspace.Workspace, u use, talk 
 		talk.System(system)
 	}
 	if t.in.Edited() {
-		p.Say("%s; /help lists the commands, Ctrl-D ends", name)
+		p.Note("%s; /help lists the commands, Ctrl-D ends", name)
 	}
 	return t.hold(ctx)
 }
@@ -126,7 +126,7 @@ func (t *chat) hold(ctx context.Context) error {
 			case note == runner.ChatHelp:
 				fmt.Fprintln(t.Stderr, note)
 			case note != "":
-				t.Say("%s", note)
+				t.Note("%s", note)
 			}
 		} else if err := t.ask(ctx, strings.TrimPrefix(text, "/")); err != nil {
 			return err
@@ -153,7 +153,7 @@ func (t *chat) ask(ctx context.Context, text string) error {
 	case written != nil:
 		return written
 	case ctx.Err() != nil:
-		t.Say("(interrupted)")
+		t.Note("(interrupted)")
 	case errors.Is(err, runtimes.ErrFull):
 		fmt.Fprintf(t.Stderr, "mm: the conversation exceeds the context of the model; /reset starts over (%v)\n", err)
 	case err != nil:

@@ -17,7 +17,7 @@ import (
 
 // hostedOptions reads hostedFlags; without --provider the form is empty.
 func (p *program) hostedOptions(c *cli.Context) (hosted.Options, error) {
-	opt := hosted.Options{Form: hosted.Form(c.String("provider")), URL: c.String("url"), Model: c.String("model"), Env: os.Getenv, Say: func(text string) { p.Say("%s", text) }}
+	opt := hosted.Options{Form: hosted.Form(c.String("provider")), URL: c.String("url"), Model: c.String("model"), Env: os.Getenv, Say: func(text string) { p.Note("%s", text) }}
 	if opt.Form == "" {
 		if err := refuseOptions(c, "--%s requires --provider", "url", "model"); err != nil {
 			return opt, err
@@ -52,7 +52,7 @@ func (p *program) converseHosted(ctx context.Context, w *workspace.Workspace, u 
 		return err
 	}
 	talk.Runner = m
-	p.Say("the conversation is sent to %s (%s)", m.Host(), opt.Model)
+	p.Note("the conversation is sent to %s (%s)", m.Host(), opt.Model)
 	err = p.hold(ctx, w, u, talk, system, opt.Model, opt.Model+" at "+m.Host())
 	w.Record(ctx, audit.Entry{Action: "run", Ref: opt.Model + " at " + m.Host() + " (chat)", Result: workspace.Outcome(err)})
 	return err

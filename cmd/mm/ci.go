@@ -71,7 +71,7 @@ func (p *program) ciRun(c *cli.Context) error {
 	}
 	run := pipeline.RunOptions{Program: program, Root: root, Output: p.Stderr, Tell: func(s pipeline.Step, r *pipeline.Result) {
 		if r == nil {
-			p.Say("%s: %s", s.Name, s.Title)
+			p.Note("%s: %s", s.Name, s.Title)
 		}
 	}}
 	if opt.Format == "github" {

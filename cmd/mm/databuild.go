@@ -45,7 +45,7 @@ func (p *program) dataPart(ctx context.Context, m *corpus.Manifest, part string,
 	if err := corpus.WritePart(ctx, m, one, opt); err != nil {
 		return bucket.Fault(opt.Out, err)
 	}
-	p.Say("%s: %s", opt.Out, console.Count(len(one.Sources(m)), "source"))
+	p.Note("%s: %s", opt.Out, console.Count(len(one.Sources(m)), "source"))
 	return nil
 }
 

@@ -22,12 +22,8 @@ func (p *program) demo(c *cli.Context) error {
 	if opt.Out, err = filepath.Abs(c.String("out")); err != nil {
 		return err
 	}
-	out, err := fsx.Create(opt.Out, 0o755, fsx.Options{})
-	if err == nil {
-		err = out.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("--out: %w", err)
+	if err := makeFolder(opt.Out); err != nil {
+		return err
 	}
 	if opt.Dir == "" {
 		if opt.Dir, err = fsx.MkdirTemp("mm-demo-*"); err != nil {
@@ -36,9 +32,8 @@ func (p *program) demo(c *cli.Context) error {
 		defer fsx.RemoveAll(opt.Dir)
 	}
 	opt.MM = func(ctx context.Context, home string, args ...string) ([]byte, error) {
-		restore := setHome(home)
-		defer restore()
-		p.Say("$ mm %s", strings.ReplaceAll(strings.Join(args, " "), opt.Dir+string(filepath.Separator), ""))
+		defer demo.SetHome(home, passwordEnv)()
+		p.Note("$ mm %s", strings.ReplaceAll(strings.Join(args, " "), opt.Dir+string(filepath.Separator), ""))
 		var out, errs bytes.Buffer
 		if code := run(ctx, append([]string{"mm"}, args...), p.stdin, &out, &errs); code != exitOK {
 			return nil, fmt.Errorf("mm %s failed with exit code %d:\n%s%s", args[0], code, errs.String(), out.String())
@@ -69,27 +64,14 @@ func (p *program) demo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.JSON {
-		return p.PrintJSON(r)
-	}
-	return r.WriteText(p.Stdout)
+	return p.PrintOr(r, func() error { return r.WriteText(p.Stdout) })
 }
 
-// setHome points mm at the home of a demo: a key with an empty password, without
-// the logins of the user.
-func setHome(dir string) (restore func()) {
-	var undo []func()
-	for name, value := range map[string]string{"MM_HOME": dir, passwordEnv: "", "DOCKER_CONFIG": filepath.Join(dir, "docker")} {
-		if old, ok := os.LookupEnv(name); ok {
-			undo = append(undo, func() { os.Setenv(name, old) })
-		} else {
-			undo = append(undo, func() { os.Unsetenv(name) })
-		}
-		os.Setenv(name, value)
+// makeFolder creates a folder, unless it exists.
+func makeFolder(path string) error {
+	d, err := fsx.Create(path, 0o755, fsx.Options{})
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
 	}
-	return func() {
-		for _, f := range undo {
-			f()
-		}
-	}
+	return d.Close()
 }

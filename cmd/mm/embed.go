@@ -176,6 +176,6 @@ func (p *program) rerank(c *cli.Context) error {
 // sayCut reports texts that were longer than the limit.
 func (p *program) sayCut(res *embed.Result) {
 	if res.Cut > 0 {
-		p.Say("%d of %d texts were cut to the limit of tokens", res.Cut, len(res.Vectors))
+		p.Note("%d of %d texts were cut to the limit of tokens", res.Cut, len(res.Vectors))
 	}
 }

@@ -155,7 +155,7 @@ func (p *program) tenths(what string) func(done, total int) {
 	const worth = 100
 	return func(done, total int) {
 		if step := total / 10; total >= worth && done%step == 0 {
-			p.Say("%d of %d %s", done, total, what)
+			p.Note("%d of %d %s", done, total, what)
 		}
 	}
 }
@@ -202,11 +202,7 @@ func (p *program) evalDraw(c *cli.Context) error {
 // drawBuild measures the images that a build draws.
 func (p *program) drawBuild(ctx context.Context, m measuredBuild, opt eval.DrawOptions) error {
 	if opt.Dir != "" {
-		d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})
-		if err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		if err := d.Close(); err != nil {
+		if err := makeFolder(opt.Dir); err != nil {
 			return err
 		}
 	}

@@ -76,7 +76,7 @@ func (p *program) runSuite(ctx context.Context, o suiteRun) error {
 			if err != nil {
 				return err
 			}
-			s := suite.Session{Reader: r, Cache: cache, Local: o.local, Parallel: o.parallel, Say: func(line string) { p.Say("%s", line) },
+			s := suite.Session{Reader: r, Cache: cache, Local: o.local, Parallel: o.parallel, Say: func(line string) { p.Note("%s", line) },
 				Progress: func(task string) func(done, total int) { return p.tenths("questions of " + task) }}
 			if o.shard.Count > 0 {
 				return fsx.Replace(o.out, 0o644, func(w io.Writer) error { return s.WriteShard(ctx, tasks, o.shard, w) })

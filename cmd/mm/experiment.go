@@ -57,7 +57,7 @@ func (p *program) runStudy(ctx context.Context, w *workspace.Workspace, file, ke
 		return err
 	}
 	opt.Key, opt.Verifier = signer.Key, signer.Key.Public()
-	opt.Each = func(row chain.Row) { p.Say("%s", study.Describe(row)) }
+	opt.Each = func(row chain.Row) { p.Note("%s", study.Describe(row)) }
 	a, err := study.Run(ctx, s, opt)
 	switch {
 	case errors.Is(err, study.ErrExists):
@@ -118,7 +118,7 @@ func (p *program) experimentReport(c *cli.Context) error {
 				return err
 			}
 			for _, f := range files {
-				p.Say("drew %s", f)
+				p.Note("drew %s", f)
 			}
 		}
 		return written(p, a, nil)
@@ -165,7 +165,7 @@ func (p *program) serveStudy(ctx context.Context, dir, addr string, key *sign.Pu
 		return v.Status(), nil
 	}
 	hs := &http.Server{Handler: study.Handler(read), ReadHeaderTimeout: 10 * time.Second}
-	p.Say("listening on http://%s", listener.Addr())
+	p.Note("listening on http://%s", listener.Addr())
 	err = server.Until(ctx, hs, 0, func() error { return hs.Serve(listener) })
 	return errors.Join(err, ctx.Err())
 }

@@ -54,7 +54,7 @@ func (p *program) exported(doc map[string]any, out string, files []string, err e
 	}
 	for _, f := range files {
 		if !p.JSON {
-			p.Say("%s", diag.Printable(f))
+			p.Note("%s", diag.Printable(f))
 		}
 	}
 	doc["out"], doc["files"] = out, files

@@ -19,8 +19,8 @@ import (
 // textFlags apply only to language models.
 var textFlags = []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft", "json-schema", "keep", "out-image", "out-audio", "out-text", "trace", "trace-svg"}
 
-// checkFunction refuses a prompt and the flags that apply only to language models.
-func checkFunction(c *cli.Context) error {
+// functionOptions refuses a prompt and the flags that apply only to language models.
+func functionOptions(c *cli.Context) error {
 	if c.NArg() > 1 {
 		return diag.Usagef("a prompt is for language models; functions take --input")
 	}
@@ -42,7 +42,7 @@ func (p *program) runLoose(ctx context.Context, w *workspace.Workspace, use use,
 	}
 	defer r.Close()
 	if fn.Made {
-		p.Say("%s has no manifest: its ports are read from the file for this run", use.arg)
+		p.Note("%s has no manifest: its ports are read from the file for this run", use.arg)
 	}
 	if say != nil {
 		return say(r)
@@ -103,12 +103,12 @@ func (p *program) printReports(reports []*part.Report) error {
 			}
 		}
 		for _, line := range r.Assumed {
-			p.Say("assumed: %s", line)
+			p.Note("assumed: %s", line)
 		}
 		if err := r.WriteText(p.Stdout); err != nil {
 			return err
 		}
-		p.Say("backend %s; load %.0f ms, run %.1f ms", r.Backend, r.Timings.LoadMS, r.Timings.RunMS)
+		p.Note("backend %s; load %.0f ms, run %.1f ms", r.Backend, r.Timings.LoadMS, r.Timings.RunMS)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (p *program) importModel(ctx context.Context, opt convert.Options, from con
 			return err
 		}
 	}
-	opt.Note = func(text string) { p.Say("%s", text) }
+	opt.Note = func(text string) { p.Note("%s", text) }
 	dir, err := from.Convert(ctx, opt)
 	if key := (*hf.UnknownKeyError)(nil); errors.As(err, &key) {
 		return diag.Hinted(err, "if it does not change the result, ignore it: --ignore "+key.Key)
@@ -115,7 +115,7 @@ func (p *program) importModel(ctx context.Context, opt convert.Options, from con
 	}
 	if from.Next != "" {
 		graph := filepath.Join(dir, convert.GraphFile)
-		p.Say(from.Next, graph)
+		p.Note(from.Next, graph)
 		return p.Line("%s", graph)
 	}
 	if list := moduleinspect.Pass(ctx, dir); list.Failed() {

@@ -25,7 +25,7 @@ func (p *program) improve(ctx context.Context, doc *schemas.Document, opt traini
 		s.Threads = opt.threads
 	}
 	dir := opt.folder(s.Name)
-	run := improve.Options{Dir: dir, From: filepath.Dir(opt.file), Resume: opt.resume, Say: func(r improve.Round) { p.Say("%s", r) }, Warn: func(err error) { p.Say("warning: %v", err) }}
+	run := improve.Options{Dir: dir, From: filepath.Dir(opt.file), Resume: opt.resume, Say: func(r improve.Round) { p.Note("%s", r) }, Warn: func(err error) { p.Note("warning: %v", err) }}
 	if opt.checkpoints != "" {
 		var err error
 		if run.Copies, err = bucketFiles(opt.checkpoints); err != nil {
@@ -37,14 +37,14 @@ func (p *program) improve(ctx context.Context, doc *schemas.Document, opt traini
 	case errors.Is(err, train.ErrHeld):
 		return diag.Hinted(err, "--resume continues it; --out selects another folder, --checkpoints another place")
 	case err != nil:
-		return train.Placed(doc, bucket.Fault(opt.checkpoints, err))
+		return placed(doc, bucket.Fault(opt.checkpoints, err))
 	}
 	if opt.plot != "" {
 		if err := sum.Plot(opt.plot); err != nil {
 			return err
 		}
-		p.Say("plotted %s", opt.plot)
+		p.Note("plotted %s", opt.plot)
 	}
-	p.Say("%s", sum)
+	p.Note("%s", sum)
 	return p.PrintLine(map[string]any{"dir": dir, "improvement": sum.Figures()}, "%s", filepath.Join(dir, sum.Model()))
 }

@@ -89,6 +89,6 @@ func (p *program) inspectFile(ctx context.Context, path string, nodes bool) erro
 		return p.PrintJSON(v)
 	}
 	v.WriteText(p.Stdout)
-	p.Tell(p.Stdout, v.Faults)
+	p.Diagnose(p.Stdout, v.Faults)
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 // queueOptions reads queueFlags.
 func (p *program) queueOptions(c *cli.Context) (farm.Options, error) {
 	o := farm.Options{Servers: c.String("server"), Token: c.String("token"), Seed: c.String("nkey"), CA: c.String("ca"), Cert: c.String("cert"), Key: c.String("cert-key"),
-		Replicas: c.Int("replicas"), Warn: func(s string) { p.Say("mm: %s", s) }}
+		Replicas: c.Int("replicas"), Warn: func(s string) { p.Note("mm: %s", s) }}
 	home, err := jobsHome()
 	return o.WithToken(filepath.Join(home, "token")), err
 }
@@ -55,7 +55,7 @@ func (p *program) jobsServe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Say("listening on %s, token in %s", s.URL, s.Token)
+	p.Note("listening on %s, token in %s", s.URL, s.Token)
 	err = s.Wait()
 	return errors.Join(c.Context.Err(), err)
 }
@@ -85,8 +85,8 @@ func (p *program) jobsWork(c *cli.Context) error {
 		return err
 	}
 	o.Home = filepath.Join(home, "workers")
-	o.Begin = func(w farm.Worker) { p.Say("worker %s: %s", w.Name, w.Capabilities) }
-	o.Tell = func(r farm.Result, command string) { p.Say("job %.12s %s: %.1f s", r.Job, command, r.Seconds) }
+	o.Begin = func(w farm.Worker) { p.Note("worker %s: %s", w.Name, w.Capabilities) }
+	o.Tell = func(r farm.Result, command string) { p.Note("job %.12s %s: %.1f s", r.Job, command, r.Seconds) }
 	return farm.Work(c.Context, o)
 }
 
@@ -148,7 +148,7 @@ func (p *program) jobsRun(c *cli.Context) error {
 		return err
 	}
 	run := farm.BatchOptions{Out: c.String("out"), Again: c.Bool("again"), Tell: func(name string, r farm.Result) {
-		p.Say("%s: attempt %d, %.1f s, %s", name, r.Attempt, r.Seconds, r.Worker)
+		p.Note("%s: attempt %d, %.1f s, %s", name, r.Attempt, r.Seconds, r.Worker)
 	}}
 	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
 		steps, err := q.RunBatch(c.Context, b, run)

@@ -39,9 +39,9 @@ func (p *program) resume(k *workspace.Chat, talk *runner.Conversation, model str
 	case err != nil || !found:
 		return keepError(k.Name, err)
 	case was != model:
-		p.Say("conversation %s was answered by %s so far; %s reads its text anew", k.Name, was, model)
+		p.Note("conversation %s was answered by %s so far; %s reads its text anew", k.Name, was, model)
 	}
-	p.Say("conversation %s goes on after %d turns", k.Name, len(talk.Messages()))
+	p.Note("conversation %s goes on after %d turns", k.Name, len(talk.Messages()))
 	return nil
 }
 

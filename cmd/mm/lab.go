@@ -29,10 +29,10 @@ func (p *program) labRun(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	opt := experiment.Options{Dir: c.String("out"), Resume: c.Bool("resume"), Key: s.Key, Verifier: s.Key.Public(), Note: func(text string) { p.Say("%s", text) }}
+	opt := experiment.Options{Dir: c.String("out"), Resume: c.Bool("resume"), Key: s.Key, Verifier: s.Key.Public(), Note: func(text string) { p.Note("%s", text) }}
 	opt.Each = func(row chain.Row) {
 		if row.Event != experiment.StepDone && row.Event != experiment.Telemetry {
-			p.Say("%s  row %d: %s", row.Time, row.Seq, row.Event)
+			p.Note("%s  row %d: %s", row.Time, row.Seq, row.Event)
 		}
 	}
 	if c.Bool("simulate") {
@@ -47,7 +47,7 @@ func (p *program) labRun(c *cli.Context, w *workspace.Workspace) error {
 	case errors.Is(err, experiment.ErrExists):
 		return diag.Hinted(err, "--resume continues it")
 	case errors.Is(err, experiment.ErrComplete):
-		p.Say("the run is already complete")
+		p.Note("the run is already complete")
 	case err != nil:
 		return broken(err)
 	}
@@ -84,7 +84,7 @@ func (p *program) labVerify(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	r, err := experiment.Verify(c.Args().First(), key, runCheck(c))
+	r, err := experiment.Verify(c.Args().First(), key, checkOptions(c))
 	return show(p, r, broken(err), func(r experiment.Report) error {
 		state := ""
 		if r.Simulated {
@@ -97,8 +97,8 @@ func (p *program) labVerify(c *cli.Context, w *workspace.Workspace) error {
 	})
 }
 
-// runCheck returns what the chain of a run must contain.
-func runCheck(c *cli.Context) experiment.Check {
+// checkOptions returns what the chain of a run must contain.
+func checkOptions(c *cli.Context) experiment.Check {
 	return experiment.Check{Noted: c.String("head"), Run: c.String("run")}
 }
 
@@ -111,9 +111,9 @@ func (p *program) labSummary(c *cli.Context, w *workspace.Workspace) error {
 	if _, err := os.Stat(filepath.Join(dir, experiment.ChainDir)); err != nil {
 		return err
 	}
-	s, err := experiment.Summarize(dir, key, runCheck(c))
+	s, err := experiment.Summarize(dir, key, checkOptions(c))
 	if errors.Is(err, chain.ErrUnfinished) {
-		p.Say("the run was killed while writing its last row, which is ignored")
+		p.Note("the run was killed while writing its last row, which is ignored")
 	} else if err != nil {
 		return broken(err)
 	}

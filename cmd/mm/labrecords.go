@@ -156,7 +156,7 @@ func (p *program) labProbe(c *cli.Context) error {
 	}
 	err = p.Line("phone %q, Android %s, %s; chip %q, identified as %q with confidence %.1f; QNN allowed: %v", e.Model, e.Android, e.ABI, e.Reported, e.Target.SoC, e.Target.Confidence, e.QNN)
 	if len(e.Absent) > 0 {
-		p.Say("missing: %s", strings.Join(e.Absent, ", "))
+		p.Note("missing: %s", strings.Join(e.Absent, ", "))
 	}
 	return err
 }
@@ -204,9 +204,9 @@ func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOption
 			return fmt.Sprintf("mm lab truth %s --matrix %s --fill --again --only %s", o.records, o.matrix, cell)
 		},
 		Note: func(r judge.Record) {
-			p.Say("%s on %s, %s: %s, %.1f s %s", r.Scope, r.Target, r.Backend, r.Result, r.Seconds, r.Failure)
+			p.Note("%s on %s, %s: %s, %.1f s %s", r.Scope, r.Target, r.Backend, r.Result, r.Seconds, r.Failure)
 		},
 	})
-	p.Say("%s tried", console.Count(tried, "cell"))
+	p.Note("%s tried", console.Count(tried, "cell"))
 	return err
 }

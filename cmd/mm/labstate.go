@@ -40,7 +40,7 @@ func (p *program) labBackends(c *cli.Context) error {
 	return p.PrintOr(r.Entries, func() error {
 		return p.PrintTable([]string{"BACKEND", "FAMILY", "PHONE", "CONFIRMED FOR"}, rowsOf(r.Entries, func(e records.Entry) []string {
 			for _, why := range e.Refused {
-				p.Say("%s: invalid confirmation: %s", e.ID, why)
+				p.Note("%s: invalid confirmation: %s", e.ID, why)
 			}
 			return []string{e.ID, e.Family, fmt.Sprint(e.Phone), e.Chips()}
 		}))
@@ -139,7 +139,7 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 	}
 	for _, id := range ids {
 		if !slices.Contains(may, id) {
-			p.Say("%s is not eligible for %s there", id, what)
+			p.Note("%s is not eligible for %s there", id, what)
 		}
 	}
 	if len(may) == 0 {
@@ -189,7 +189,7 @@ func (p *program) history(path, key string) (rows []experiment.HistoryRow, err e
 		}
 		rows, err = experiment.ReadHistory(path, public, experiment.Check{})
 		if errors.Is(err, chain.ErrUnfinished) {
-			p.Say("the run was killed while writing its last row, which is ignored")
+			p.Note("the run was killed while writing its last row, which is ignored")
 			return nil
 		}
 		return broken(err)

@@ -14,6 +14,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/bucket"
+	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset"
 	"mm-abi.org/mm/train/llm"
@@ -79,17 +80,17 @@ func (p *program) evalLM(c *cli.Context) error {
 
 // measureData measures the n-gram baselines on the data of a configuration.
 func measureData(ctx context.Context, file string) (base dataset.Baselines, err error) {
-	doc, _, err := train.ReadDocument(file)
+	doc, _, err := schemas.ReadTraining(file)
 	if err != nil {
 		return base, err
 	}
-	cfg, err := train.DecodeConfig(doc)
+	cfg, err := decodeConfig(doc)
 	if err != nil {
 		return base, err
 	}
 	corpus, err := train.PrepareFrom(ctx, cfg, filepath.Dir(file), objects())
 	if err != nil {
-		return base, train.Placed(doc, bucket.Fault(file, err))
+		return base, placed(doc, bucket.Fault(file, err))
 	}
 	defer corpus.Close()
 	return dataset.NGrams(corpus.Train, corpus.Held, cfg.Model.Vocab)

@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/fsx"
 )
 
 // sparse returns a file of a size.
@@ -31,10 +30,6 @@ func TestLimits(t *testing.T) {
 			t.Errorf("texts of maxTextFile+%d bytes: %v", more, err)
 		} else if list, ok := diag.From(err); !want && (!ok || list[0].Code != diag.TextLong) {
 			t.Errorf("texts of maxTextFile+%d bytes: got %v, want %s", more, err, diag.TextLong)
-		}
-		s := serving{htpasswd: sparse(t, maxHtpasswd+int64(more))}
-		if err := s.check(); errors.Is(err, fsx.ErrTooLarge) == want {
-			t.Errorf("htpasswd of maxHtpasswd+%d bytes: %v", more, err)
 		}
 	}
 }

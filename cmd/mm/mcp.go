@@ -38,7 +38,7 @@ func (p *program) agentOptions(c *cli.Context) (mcp.Options, error) {
 	}
 	w := workspaceOptions(c, "")
 	w.Offline = !c.Bool("online")
-	w.Say = func(s string) { p.Say("mm: %s", s) }
+	w.Say = func(s string) { p.Note("mm: %s", s) }
 	return mcp.Options{
 		Root: c.String("root"), Version: built().Version, Build: c.Args().First(), Target: c.String("target"),
 		Workspace: w, Resolve: workspace.ResolveOptions{Claim: claimOptions(c)}, Exporters: exporters(), Runner: run,

@@ -79,7 +79,7 @@ func (p *program) newModule(dir string) error {
 			Diagnostics diag.List      `json:"diagnostics,omitempty"` // warnings
 		}{m.Name, m.Version, m.Type, dir, list})
 	}
-	if err := p.Tell(p.Stderr, list); err != nil {
+	if err := p.Diagnose(p.Stderr, list); err != nil {
 		return err
 	}
 	return p.Line("%s %s in %s", m.Type, m.ID(), dir)
@@ -95,13 +95,13 @@ func (p *program) moduleCheck(c *cli.Context) error {
 		if err := list.JSON(p.Stdout); err != nil {
 			return err
 		}
-	} else if err := p.Tell(p.Stdout, list); err != nil {
+	} else if err := p.Diagnose(p.Stdout, list); err != nil {
 		return err
 	}
 	if err := list.Err(); err != nil {
 		return reported{err}
 	}
-	p.Say("%s checked: files match the manifests", console.Count(c.NArg(), "module"))
+	p.Note("%s checked: files match the manifests", console.Count(c.NArg(), "module"))
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (p *program) moduleAdd(ctx context.Context, w *workspace.Workspace, dir, ke
 	if err != nil {
 		return err
 	}
-	if err := p.Tell(p.Stderr, added.Diagnostics); err != nil {
+	if err := p.Diagnose(p.Stderr, added.Diagnostics); err != nil {
 		return err
 	}
 	return p.PrintLine(added, "%s %s (%s)", added.Ref, added.Digest, size(added.Size))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/qdq"
-	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/workspace/modelfile"
 )
 
@@ -29,7 +27,7 @@ func (p *program) onnxCheck(c *cli.Context) error {
 	path := c.Args().First()
 	list, err := modelfile.Check(c.Context, path, modelfile.Options{Core: engine == "core", NPU: c.Bool("npu"), Domains: c.StringSlice("domain"), MaxBytes: most})
 	if err == nil && engine == "onnxruntime" && !list.Failed() {
-		err = p.opens(c.Context, engine, path, &list)
+		err = modelfile.Opens(c.Context, p.engines, engine, path, &list)
 	}
 	if err != nil {
 		return err
@@ -38,33 +36,13 @@ func (p *program) onnxCheck(c *cli.Context) error {
 	if p.JSON {
 		list.JSON(p.Stdout)
 	} else {
-		p.Tell(p.Stdout, list)
-		p.Say("%s: %d errors, %d warnings", path, list.Count(diag.Error), list.Count(diag.Warning))
+		p.Diagnose(p.Stdout, list)
+		p.Note("%s: %d errors, %d warnings", path, list.Count(diag.Error), list.Count(diag.Warning))
 	}
 	if list.Failed() {
 		return reported{list.Err()}
 	}
 	return nil
-}
-
-// opens opens a checked file with an engine. If the engine is not installed, the
-// list gets a note.
-func (p *program) opens(ctx context.Context, name, path string, list *diag.List) error {
-	b, err := modelfile.Bundle(path)
-	if err != nil {
-		return err
-	}
-	e, err := runtimes.Select(ctx, p.engines, name, b.Part)
-	if err != nil {
-		list.Note(diag.NoBackend, diag.Pos{File: path}, "checked by rules only: "+err.Error(), "mm runtime install "+name)
-		return nil
-	}
-	m, err := e.Open(ctx, b, runtimes.Limits{Threads: 1})
-	if err != nil {
-		list.Add(diag.NotClaimed, diag.Pos{File: path}, err.Error(), diag.NotClaimed.Fix())
-		return ctx.Err()
-	}
-	return m.Close()
 }
 
 // rewrite changes a model and prints the result.
@@ -82,9 +60,9 @@ func (p *program) rewrite(path, out string, force bool, change func(*onnx.Model)
 		return p.PrintJSON(r)
 	}
 	if q := r.Quantised; q != nil {
-		p.Say("%d weights, %s before, %s after", q.Weights, size(q.Before), size(q.After))
+		p.Note("%d weights, %s before, %s after", q.Weights, size(q.Before), size(q.After))
 		for _, o := range q.Outputs {
-			p.Say("%s: cosine %.6f, largest error %.4g, %d of %d rows agree", o.Name, o.Cosine, o.MaxAbs, o.Agree, o.Rows)
+			p.Note("%s: cosine %.6f, largest error %.4g, %d of %d rows agree", o.Name, o.Cosine, o.MaxAbs, o.Agree, o.Rows)
 		}
 	}
 	return p.Line("%s: %s (%s before), %d nodes, %d parameters, %s -> %s", r.File, size(r.Bytes), size(r.Before), r.Nodes, r.Parameters,
@@ -151,11 +129,7 @@ func (p *program) onnxQuant(c *cli.Context) error {
 	path := c.Args().First()
 	return p.rewrite(path, c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *modelfile.QuantReport, error) {
 		small, q, err := modelfile.Quantize(c.Context, path, m, opt)
-		r := &modelfile.QuantReport{Weights: len(q.Weights), Before: q.Before, After: q.After, Outputs: []modelfile.DriftReport{}}
-		for _, o := range q.Outputs {
-			r.Outputs = append(r.Outputs, modelfile.DriftReport{Name: o.Name, Cosine: o.Cosine, MaxAbs: o.MaxAbs, Agree: o.Agree, Rows: o.Rows})
-		}
-		return small, r, err
+		return small, q.Report(), err
 	})
 }
 

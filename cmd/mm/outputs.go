@@ -32,7 +32,7 @@ func (p *program) features(w *workspace.Workspace, off bool) *media.VectorCache 
 	}
 	f, err := media.OpenVectorCache(dir, 0)
 	if err != nil {
-		p.Say("%v", err)
+		p.Note("%v", err)
 	}
 	return f
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -14,12 +15,12 @@ import (
 )
 
 func (p *program) newTransfer(verb string) *console.Transfer {
-	return console.NewTransfer(console.ScreenOf(p.Stderr, p.Quiet || p.JSON), p.Say, verb)
+	return console.NewTransfer(console.ScreenOf(p.Stderr, p.Quiet || p.JSON), p.Note, verb)
 }
 
 // pulling reports the pulls before the work of a command, in plain lines.
 func (p *program) pulling(opt workspace.Options) workspace.Options {
-	opt.Progress = console.NewTransfer(console.Screen{}, p.Say, "pulling").Event
+	opt.Progress = console.NewTransfer(console.Screen{}, p.Note, "pulling").Event
 	return opt
 }
 
@@ -29,6 +30,11 @@ type moved struct {
 	report      remote.Report
 	summary     string         // of the report; if empty, it is not printed
 	more        map[string]any // further keys of the JSON output
+}
+
+// sent describes the blobs of a push.
+func sent(r remote.Report) string {
+	return fmt.Sprintf("%d of %d blobs sent (%s), %d already present, %d mounted", r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted)
 }
 
 // transfer opens a workspace that shows the progress of do, and prints the blobs it
@@ -45,7 +51,7 @@ func (p *program) transfer(open workspace.Options, verb string, do func(*workspa
 		m.report.Tags = listed(m.report.Tags)
 		for line := range strings.Lines(m.summary) {
 			if !p.JSON {
-				p.Say("%s", strings.TrimSuffix(line, "\n"))
+				p.Note("%s", strings.TrimSuffix(line, "\n"))
 			}
 		}
 		out := map[string]any{"ref": m.ref, "digest": m.digest, "report": m.report}

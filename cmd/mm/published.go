@@ -29,7 +29,7 @@ func (p *program) registryTags(c *cli.Context, w *workspace.Workspace) error {
 func (p *program) registryRm(c *cli.Context, w *workspace.Workspace) error {
 	deleted, err := w.Unpublish(c.Context, c.Args().Slice()...)
 	for _, ref := range deleted {
-		p.Say("deleted %s", ref)
+		p.Note("deleted %s", ref)
 	}
 	if err != nil || !p.JSON {
 		return err
@@ -45,9 +45,7 @@ func (p *program) registryCp(c *cli.Context) error {
 		if err != nil {
 			return moved{}, err
 		}
-		r := done.Report
-		return moved{done.Ref, done.Digest, r, fmt.Sprintf("%d of %d blobs sent (%s), %d already present, %d mounted; %s and other referrers",
-			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, console.Count(r.Referrers, "signature")), nil}, nil
+		return moved{done.Ref, done.Digest, done.Report, sent(done.Report) + "; " + console.Count(done.Report.Referrers, "signature") + " and other referrers", nil}, nil
 	})
 }
 
@@ -69,7 +67,7 @@ func (p *program) registryDiff(c *cli.Context, w *workspace.Workspace) error {
 		})
 	}
 	if len(list) == 0 && err == nil {
-		p.Say("the files are identical")
+		p.Note("the files are identical")
 	}
 	if err == nil && len(list) > 0 && c.Bool("exit-code") {
 		return reported{errors.New("the artifacts differ")}

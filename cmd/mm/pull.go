@@ -49,9 +49,9 @@ func (p *program) fetchHub(ctx context.Context, ref string, opt workspace.FetchO
 			return err
 		}
 		r := got.Report
-		p.Say("%d of %d files received (%s) from commit %.12s; they are not signed", r.Fetched, len(r.Files), size(r.Bytes), r.Tree.Commit)
+		p.Note("%d of %d files received (%s) from commit %.12s; they are not signed", r.Fetched, len(r.Files), size(r.Bytes), r.Tree.Commit)
 		if got.Next != "" {
-			p.Say("next: %s", diag.Printable(got.Next))
+			p.Note("next: %s", diag.Printable(got.Next))
 		}
 		out := map[string]any{"ref": ref, "digest": "sha1:" + r.Tree.Commit, "permissions": []string{}, "next": got.Next,
 			"hub":    map[string]any{"folder": got.Dir, "license": r.Tree.License, "gated": r.Tree.Gated},

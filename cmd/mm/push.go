@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,9 +29,7 @@ func (p *program) push(c *cli.Context) error {
 		if err != nil {
 			return moved{}, err
 		}
-		r := done.Report
-		return moved{done.Ref, done.Digest, r, fmt.Sprintf("%d of %d blobs sent (%s), %d already present, %d mounted; %s and other referrers",
-			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, console.Count(r.Referrers, "signature")), nil}, nil
+		return moved{done.Ref, done.Digest, done.Report, sent(done.Report) + "; " + console.Count(done.Report.Referrers, "signature") + " and other referrers", nil}, nil
 	})
 }
 
@@ -48,9 +45,7 @@ func (p *program) pushImage(ctx context.Context, open workspace.Options, ref, de
 		if err != nil {
 			return moved{}, err
 		}
-		r := done.Report
-		return moved{done.Ref, done.Digest, r, fmt.Sprintf("image: %d of %d blobs sent (%s), %d already present, %d mounted",
-			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted), nil}, nil
+		return moved{done.Ref, done.Digest, done.Report, "image: " + sent(done.Report), nil}, nil
 	})
 }
 
@@ -70,7 +65,7 @@ func (p *program) publish(ctx context.Context, open workspace.Options, ref, dest
 		for _, f := range got.Files {
 			files = append(files, map[string]any{"path": f.Path, "size": f.Size, "sha256": f.SHA256})
 			if opt.DryRun && !p.JSON {
-				p.Say("%s (%s)", diag.Printable(f.Path), size(f.Size))
+				p.Note("%s (%s)", diag.Printable(f.Path), size(f.Size))
 			}
 		}
 		out := map[string]any{"ref": got.Ref.String(), "digest": got.Digest, "hub": map[string]any{"commit": got.Report.Commit, "url": got.Report.URL, "files": files},
@@ -78,7 +73,7 @@ func (p *program) publish(ctx context.Context, open workspace.Options, ref, dest
 		if opt.DryRun {
 			return p.PrintLine(out, "%d files for %s, nothing sent", len(files), got.Ref)
 		}
-		p.Say("%s sent (%s), %d already present", console.Count(got.Report.Sent, "large file"), size(got.Report.Bytes), got.Report.Present)
+		p.Note("%s sent (%s), %d already present", console.Count(got.Report.Sent, "large file"), size(got.Report.Bytes), got.Report.Present)
 		return p.PrintLine(out, "%s", diag.Printable(got.Report.URL))
 	})
 }

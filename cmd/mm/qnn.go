@@ -48,7 +48,7 @@ func (p *program) qnnExtract(c *cli.Context) error {
 		return []string{f.File, size(f.Bytes), short(f.Digest), fmt.Sprint(f.Offset), strings.Join(f.Graphs, ", ")}
 	})
 	if len(x.Left) > 0 {
-		p.Say("not the complete model: the CPU runs %s", qnnfile.LeftList(x.Left))
+		p.Note("not the complete model: the CPU runs %s", qnnfile.LeftList(x.Left))
 	}
 	return p.PrintTable([]string{"FILE", "SIZE", "DIGEST", "OFFSET", "GRAPHS"}, rows)
 }
@@ -144,7 +144,7 @@ func (p *program) printQNNReport(r qnnfile.Report) error {
 		if err := r.WriteText(p.Stdout); err != nil {
 			return err
 		}
-		p.Tell(p.Stderr, r.Faults)
+		p.Diagnose(p.Stderr, r.Faults)
 	}
 	if err := r.Faults.Err(); err != nil {
 		return reported{err}
@@ -153,7 +153,7 @@ func (p *program) printQNNReport(r qnnfile.Report) error {
 	if len(r.Unchecked) > 0 {
 		note = "; not checked: " + strings.Join(r.Unchecked, ", ")
 	}
-	p.Say("%s fits %s%s", r.File, r.Target, note)
+	p.Note("%s fits %s%s", r.File, r.Target, note)
 	return nil
 }
 

@@ -57,7 +57,7 @@ type quantized struct {
 
 func (p *program) printQuantized(q quantized) error {
 	for _, n := range q.Notes {
-		p.Say("%s", n)
+		p.Note("%s", n)
 	}
 	pieces := ""
 	if q.Pieces > 0 {

@@ -83,7 +83,7 @@ func (p *program) run(c *cli.Context) error {
 	var req runner.Request
 	switch {
 	case loose && !aloud || call.Named:
-		err = checkFunction(c)
+		err = functionOptions(c)
 	case !c.Bool("smoke"):
 		req, err = p.answerOptions(c, out)
 	}
@@ -228,7 +228,7 @@ func (p *program) continuing(u use, o *runner.Preferences) {
 	if !u.sampling {
 		o.Temperature, o.TopK, o.TopP, o.MinP = 0.8, 40, 0.95, 0.05
 	}
-	p.Say("%s has no chat template: continuing the text%s", u.arg, limit)
+	p.Note("%s has no chat template: continuing the text%s", u.arg, limit)
 }
 
 // text reports whether there is a text input.
@@ -264,7 +264,7 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	}
 	if c.Bool("allow-fallback") {
 		opt.Fallback = func(f part.Fallback) {
-			p.Say("%s runs on %s, not on %s: %v", f.Part, f.Used, f.Requested, f.Why)
+			p.Note("%s runs on %s, not on %s: %v", f.Part, f.Used, f.Requested, f.Why)
 		}
 	}
 	if opt.Special && !opt.Raw {
@@ -395,7 +395,7 @@ func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options
 		return nil, err
 	}
 	for _, o := range r.Overrides() {
-		p.Say("%s runs on %s (--backend) instead of %s (graph)", o.Part, o.Used, o.Graph)
+		p.Note("%s runs on %s (--backend) instead of %s (graph)", o.Part, o.Used, o.Graph)
 	}
 	return r, nil
 }
@@ -420,10 +420,10 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) err
 		}
 	}
 	for _, f := range files {
-		p.Say("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, short(f.Digest))
+		p.Note("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, short(f.Digest))
 	}
 	for _, line := range a.Doubts() {
-		p.Say("warning: %s", line)
+		p.Note("warning: %s", line)
 	}
 	p.sayCalls(a)
 	if len(a.Context) > 0 {
@@ -432,16 +432,16 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) err
 		}
 	}
 	for _, line := range a.Assumed {
-		p.Say("assumed: %s", line)
+		p.Note("assumed: %s", line)
 	}
-	p.Say("%s", a.Summary())
+	p.Note("%s", a.Summary())
 	return nil
 }
 
 // sayCalls describes the tool calls of an answer.
 func (p *program) sayCalls(a *runner.Answer) {
 	for _, line := range a.CallLines() {
-		p.Say("%s", line)
+		p.Note("%s", line)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) runtimeInstall(c *cli.Context) error {
-	return p.installEngine(c.Context, native.Options{Name: c.Args().First(), From: c.String("from"), AcceptLicense: c.Bool("accept-license") || c.Bool("accept-licence"), Say: func(text string) { p.Say("%s", text) }})
+	return p.installEngine(c.Context, native.Options{Name: c.Args().First(), From: c.String("from"), AcceptLicense: c.Bool("accept-license") || c.Bool("accept-licence"), Say: func(text string) { p.Note("%s", text) }})
 }
 
 func (p *program) installEngine(ctx context.Context, opt native.Options) error {
@@ -34,7 +34,7 @@ func (p *program) installEngine(ctx context.Context, opt native.Options) error {
 		return p.PrintJSON(r)
 	}
 	for _, path := range r.Notices() {
-		p.Say("license: %s", path)
+		p.Note("license: %s", path)
 	}
 	return p.Line("%s %s (%s) in %s, from %s", r.Name, r.Version, r.License, r.Dir, r.Origin())
 }
@@ -79,7 +79,7 @@ func (p *program) enginePull(c *cli.Context) error {
 		if err != nil {
 			return invalidReference(err)
 		}
-		opt.Say = func(text string) { p.Say("%s", text) }
+		opt.Say = func(text string) { p.Note("%s", text) }
 		return errors.Join(p.installEngine(c.Context, opt), clear())
 	})
 }

@@ -100,7 +100,7 @@ func unserved(err error) error {
 
 // traces exports the requests of a server to the collector that the environment names.
 func (p *program) traces(opt *api.Options) (stop func(), err error) {
-	e, err := otlp.New(otlp.Options{Version: built().Version, Env: os.Getenv, Failed: func(err error) { p.Say("traces: %v", err) }})
+	e, err := otlp.New(otlp.Options{Version: built().Version, Env: os.Getenv, Failed: func(err error) { p.Note("traces: %v", err) }})
 	if err != nil {
 		return nil, diag.Usage(err)
 	}
@@ -161,14 +161,14 @@ func (p *program) serverOptions(c *cli.Context) (opt api.Options, board *dashboa
 	opt = api.Options{
 		Version: built().Version, Hosts: c.StringSlice("host"), Origins: c.StringSlice("origin"),
 		Parallel: c.Int("parallel"), Queue: c.Int("queue"), Tokens: c.Int("max-tokens"), Time: c.Duration("max-time"),
-		Log: func(line string) { p.Say("%s", line) },
+		Log: func(line string) { p.Note("%s", line) },
 	}
 	if text := c.String("max-body"); text != "" {
 		if opt.Body, err = fsx.ParseSize(text); err != nil {
 			return opt, nil, diag.Usagef("--max-body: %w", err)
 		}
 	}
-	if opt.Keys, err = serverKeys(c.String("keys")); err != nil {
+	if opt.Keys, err = api.ReadKeys(c.String("keys"), keysVariable); err != nil {
 		return opt, nil, err
 	}
 	if addr := c.String("addr"); !httpx.IsLoopback(addr) && len(opt.Keys) == 0 {
@@ -176,21 +176,6 @@ func (p *program) serverOptions(c *cli.Context) (opt api.Options, board *dashboa
 	}
 	board, err = dashboardOptions(c)
 	return opt, board, err
-}
-
-// serverKeys reads the keys of clients from a file, or from the environment.
-func serverKeys(file string) ([]api.Key, error) {
-	if file == "" {
-		if text := os.Getenv(keysVariable); text != "" {
-			return api.ParseKeys(keysVariable, text)
-		}
-		return nil, nil
-	}
-	data, err := fsx.ReadFile(file, api.MaxKeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("reading the keys: %w", err)
-	}
-	return api.ParseKeys(file, string(data))
 }
 
 // lifeline returns a context that also ends with the end of standard input. The goroutine
@@ -210,11 +195,7 @@ func (p *program) printAddr(addr string) error {
 		_, err := fmt.Fprintf(p.Stdout, "http://%s\n", addr)
 		return err
 	}
-	return json.NewEncoder(p.Stdout).Encode(struct {
-		URL  string `json:"url"`
-		Addr string `json:"addr"`
-		PID  int    `json:"pid"`
-	}{"http://" + addr, addr, os.Getpid()})
+	return json.NewEncoder(p.Stdout).Encode(map[string]any{"url": "http://" + addr, "addr": addr, "pid": os.Getpid()})
 }
 
 // listen serves until ctx ends. The models are loaded meanwhile.

@@ -18,7 +18,7 @@ import (
 // these are kept.
 func (p *program) modelOptions(c *cli.Context, run *runner.Options) (models.Options, texts, error) {
 	kept := texts{dir: c.String("keep")}
-	opt := models.Options{Loaded: c.Int("loaded"), Log: func(line string) { p.Say("%s", line) }}
+	opt := models.Options{Loaded: c.Int("loaded"), Log: func(line string) { p.Note("%s", line) }}
 	if c.IsSet("keep-size") && kept.dir == "" {
 		return opt, kept, diag.Usagef("--keep-size requires --keep")
 	}
@@ -36,7 +36,7 @@ func (p *program) modelOptions(c *cli.Context, run *runner.Options) (models.Opti
 
 // fleet completes f, which has the arguments, by the ways to open their models.
 func (p *program) fleet(w *workspace.Workspace, u use, run runner.Options, f models.Fleet) *models.Fleet {
-	f.Workspace, f.Log = w, func(line string) { p.Say("%s", line) }
+	f.Workspace, f.Log = w, func(line string) { p.Note("%s", line) }
 	f.Resolve = func(arg string) workspace.RunOptions { u.arg = arg; return u.runnable(run) }
 	f.Source = func(ctx context.Context, b *builds.Build) (models.Source, error) {
 		run := run

@@ -43,7 +43,7 @@ func (p *program) skillInstall(ctx context.Context, w *workspace.Workspace, from
 	}
 	defer func() { err = errors.Join(err, fsx.RemoveAll(dir)) }()
 	if from == "" {
-		p.Say("fetching %s with npm", python.Package)
+		p.Note("fetching %s with npm", python.Package)
 		if from, err = native.Pack(ctx, python.Package, dir); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (p *program) skillTools(c *cli.Context) error {
 	dir := c.Args().First()
 	m, list := modules.Load(dir)
 	if list.Failed() {
-		if err := p.Tell(p.Stderr, list); err != nil {
+		if err := p.Diagnose(p.Stderr, list); err != nil {
 			return err
 		}
 		return reported{list.Err()}

@@ -48,7 +48,7 @@ func (p *program) synthesize(ctx context.Context, w *workspace.Workspace, r *run
 	if err != nil {
 		return err
 	}
-	p.Say("loaded in %.0f ms", 1000*time.Since(start).Seconds())
+	p.Note("loaded in %.0f ms", 1000*time.Since(start).Seconds())
 	report := speech.Report{Part: s.Part().ID(), Voice: s.Voice(req), Rate: s.Rate(), File: file, Pieces: []speech.PieceReport{}}
 	if !req.Phonemes {
 		report.Phonemizer = s.Version(ctx)
@@ -75,17 +75,17 @@ func (p *program) synthesize(ctx context.Context, w *workspace.Workspace, r *run
 func (p *program) printSpeech(s speech.Report) error {
 	dropped := ""
 	for _, piece := range s.Pieces {
-		p.Say("%s", piece.Symbols)
+		p.Note("%s", piece.Symbols)
 		dropped += piece.Dropped
 	}
 	if dropped != "" {
-		p.Say("dropped, not in the voice's vocabulary: %q", dropped)
+		p.Note("dropped, not in the voice's vocabulary: %q", dropped)
 	}
 	by := ""
 	if s.Phonemizer != "" {
 		by = ", phonemes by " + s.Phonemizer
 	}
-	p.Say("backend %s%s; %.2f s of speech in %.2f s", s.Backend, by, s.Seconds, s.MS/1000)
+	p.Note("backend %s%s; %.2f s of speech in %.2f s", s.Backend, by, s.Seconds, s.MS/1000)
 	p.Line("%s", s.File)
 	return nil
 }

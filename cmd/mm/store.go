@@ -48,7 +48,7 @@ func (p *program) tag(c *cli.Context, w *workspace.Workspace) error {
 func (p *program) remove(c *cli.Context, w *workspace.Workspace) error {
 	removed, err := w.Remove(c.Context, c.Args().Slice()...)
 	for _, name := range removed {
-		p.Say("removed %s", name)
+		p.Note("removed %s", name)
 	}
 	if err != nil || !p.JSON {
 		return err
@@ -87,7 +87,7 @@ func (p *program) gc(c *cli.Context, w *workspace.Workspace) error {
 	_, err = fmt.Fprintf(p.Stdout, "%s %d blobs (%s), %d temporary files, the vectors of %d inputs (%s) and %d sequences (%s); %d blobs kept, %d of them unreferenced and young\n",
 		verb, len(report.Blobs), size(report.Bytes), report.Temp, all.Features, size(all.FeatureBytes), all.Sequences, size(all.SequenceBytes), report.Kept+report.Young, report.Young)
 	if report.Young > 0 {
-		p.Say("mm: unreferenced data younger than %s was kept, for commands that are still running; mm gc --grace 0 removes it if there are none", opt.Grace)
+		p.Note("mm: unreferenced data younger than %s was kept, for commands that are still running; mm gc --grace 0 removes it if there are none", opt.Grace)
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func (p *program) fsck(c *cli.Context, w *workspace.Workspace) error {
 	} else {
 		fmt.Fprintf(p.Stdout, "%d tags, %d blobs, %s, %d temporary files\n", report.Tags, report.Blobs, size(report.Bytes), report.Temp)
 		for _, n := range report.Notes {
-			p.Say("note: %s", n)
+			p.Note("note: %s", n)
 		}
 	}
 	var engines diag.List

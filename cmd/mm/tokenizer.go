@@ -88,7 +88,7 @@ func (p *program) tokenizerFertility(c *cli.Context) error {
 	case !found && c.IsSet("base"):
 		return diag.Usagef("--base: no file is in the language %s", base)
 	case !found:
-		p.Say("no file is in the language %s (--base): nothing is compared", base)
+		p.Note("no file is in the language %s (--base): nothing is compared", base)
 	}
 	if p.JSON {
 		return p.PrintJSON(list)
@@ -105,7 +105,7 @@ func (p *program) tokenizerFertility(c *cli.Context) error {
 		return err
 	}
 	if high > 0 {
-		p.Say("%s with more than %.1f times the tokens of %s (!)", console.Count(high, "text"), tokenizer.FertilityThreshold, base)
+		p.Note("%s with more than %.1f times the tokens of %s (!)", console.Count(high, "text"), tokenizer.FertilityThreshold, base)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -82,7 +81,7 @@ func (p *program) skillOptions(ctx context.Context, w *workspace.Workspace) (ski
 			return skills.Options{}, err
 		}
 		p.skills.Grants = append(p.skills.Grants, grants...)
-		p.skills.Warn = func(text string) { p.Say("warning: %s", text) }
+		p.skills.Warn = func(text string) { p.Note("warning: %s", text) }
 		inner := p.skills
 		inner.Executors = maps.Clone(p.skills.Executors)
 		p.skills.Executors["agent"] = p.agents(w, inner)
@@ -105,26 +104,13 @@ func (p *program) agents(w *workspace.Workspace, opt skills.Options) *runner.Age
 // known refuses names in --tools that are not skills of the build. Those in a
 // request file, which may be written for several builds, are only reported.
 func (p *program) known(b *builds.Build, names []string, flag bool) error {
-	var have []string
-	for _, s := range b.Assembly.Skills {
-		have = append(have, s.Name)
-	}
 	for _, name := range names {
-		if slices.Contains(have, name) {
-			continue
+		err := skills.CheckName(b.Assembly, name)
+		if err != nil && flag {
+			return diag.Usage(fmt.Errorf("--tools: %w", err))
+		} else if err != nil {
+			p.Note("tools_allowed: unknown skill %s", name)
 		}
-		if !flag {
-			p.Say("tools_allowed: unknown skill %s", name)
-			continue
-		}
-		hint := "the build has no skills"
-		if len(have) > 0 {
-			hint = "the build has " + strings.Join(have, ", ")
-		}
-		if near, ok := diag.Nearest(name, have); ok {
-			hint = "did you mean " + near + "?"
-		}
-		return diag.Usage(diag.Hinted(fmt.Errorf("--tools: unknown skill %q", name), hint))
 	}
 	return nil
 }

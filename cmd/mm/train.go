@@ -31,7 +31,7 @@ func (p *program) train(c *cli.Context) error {
 	if opt.plot != "" && filepath.Ext(opt.plot) != ".svg" {
 		return diag.Usagef("--plot: unsupported extension %q, want .svg", filepath.Ext(opt.plot))
 	}
-	doc, kind, err := train.ReadDocument(opt.file)
+	doc, kind, err := schemas.ReadTraining(opt.file)
 	switch {
 	case err != nil:
 		return err
@@ -42,7 +42,7 @@ func (p *program) train(c *cli.Context) error {
 	case opt.sample != "":
 		return diag.Usagef("--sample is for language models")
 	}
-	return train.Placed(doc, p.trainStage(c.Context, doc, kind, opt))
+	return placed(doc, p.trainStage(c.Context, doc, kind, opt))
 }
 
 // trainingOptions holds the options of a run.
@@ -62,17 +62,17 @@ func (o trainingOptions) folder(name string) string {
 
 // trainLM trains a language model from the start.
 func (p *program) trainLM(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
-	cfg, err := train.DecodeConfig(doc)
+	cfg, err := decodeConfig(doc)
 	if err != nil {
 		return err
 	}
 	cfg.Stop = cfg.Stop.Until(opt.steps, opt.time)
 	if len(cfg.Data.Files) > 0 {
-		p.Say("reading %s", strings.Join(cfg.Data.Files, ", "))
+		p.Note("reading %s", strings.Join(cfg.Data.Files, ", "))
 	}
 	corpus, err := train.PrepareFrom(ctx, cfg, filepath.Dir(opt.file), objects())
 	if err != nil {
-		return train.Placed(doc, bucket.Fault(opt.file, err))
+		return placed(doc, bucket.Fault(opt.file, err))
 	}
 	defer corpus.Close()
 	dir := opt.folder(cfg.Name)
@@ -80,7 +80,7 @@ func (p *program) trainLM(ctx context.Context, doc *schemas.Document, opt traini
 		return train.RunFolder(ctx, cfg, corpus, opt.resume, o)
 	})
 	if err != nil {
-		return train.Placed(doc, err)
+		return placed(doc, err)
 	}
 	defer t.Close()
 	if err := p.plotTraining(dir, opt.plot, corpus, cfg.Model.Vocab); err != nil {
@@ -108,7 +108,7 @@ func follow[T io.Closer](ctx context.Context, p *program, opt trainingOptions, d
 	view = console.NewTraining(console.ScreenOf(p.Stderr, p.JSON), p.Stderr, p.Quiet, stop)
 	o := train.Options{Dir: dir, From: filepath.Dir(opt.file), Observer: view, Threads: opt.threads, CPU: train.ProcessTime}
 	if opt.checkpoints != "" {
-		m := track.MirrorOptions{Dir: dir, Resume: opt.resume, Say: func(text string) { p.Say("%s", text) }}
+		m := track.MirrorOptions{Dir: dir, Resume: opt.resume, Say: func(text string) { p.Note("%s", text) }}
 		if m.Files, err = bucketFiles(opt.checkpoints); err != nil {
 			return t, view, err
 		}
@@ -134,7 +134,7 @@ func (p *program) plotTraining(dir, file string, corpus *train.Corpus, vocab int
 	}
 	err := train.Plot(filepath.Join(dir, train.MetricsFile), file, corpus, vocab)
 	if err == nil {
-		p.Say("drew %s", file)
+		p.Note("drew %s", file)
 	}
 	return err
 }
@@ -145,21 +145,21 @@ func (p *program) trainStage(ctx context.Context, doc *schemas.Document, kind sc
 	switch kind {
 	case schemas.Stage:
 		var r modal.Recipe
-		err := train.Decode(doc, &r)
+		err := decodeRecipe(doc, &r)
 		r.Stop = r.Stop.Until(opt.steps, opt.time)
 		return p.runStage(ctx, opt, err, r.Name, fmt.Sprintf("stage %s: %s frozen", r.Stage, r.Stage.Frozen()), r.Stop, func(o train.Options) (io.Closer, error) {
 			return modal.RunFolder(ctx, r, opt.resume, o)
 		})
 	case schemas.Decoding:
 		var r decode.Recipe
-		err := train.Decode(doc, &r)
+		err := decodeRecipe(doc, &r)
 		r.Stop = r.Stop.Until(opt.steps, opt.time)
 		return p.runStage(ctx, opt, err, r.Name, fmt.Sprintf("stage %s: the core frozen", r.Stage), r.Stop, func(o train.Options) (io.Closer, error) {
 			return decode.RunFolder(ctx, r, opt.resume, o)
 		})
 	}
 	var r preference.Recipe
-	err := train.Decode(doc, &r)
+	err := decodeRecipe(doc, &r)
 	r.Stop = r.Stop.Until(opt.steps, opt.time)
 	return p.runStage(ctx, opt, err, r.Name, "", r.Stop, func(o train.Options) (io.Closer, error) {
 		return preference.RunFolder(ctx, r, opt.resume, o)
@@ -172,7 +172,7 @@ func (p *program) runStage(ctx context.Context, opt trainingOptions, fault error
 		return fault
 	}
 	if note != "" {
-		p.Say("%s", note)
+		p.Note("%s", note)
 	}
 	dir := opt.folder(name)
 	t, view, err := follow(ctx, p, opt, dir, stop, run)

@@ -15,7 +15,7 @@ import (
 
 func (p *program) exportTorch(c *cli.Context) error {
 	file, out := c.Args().First(), c.String("out")
-	doc, kind, err := train.ReadDocument(file)
+	doc, kind, err := schemas.ReadTraining(file)
 	if err == nil && kind != schemas.Train {
 		var list diag.List
 		list.Add(diag.TorchLacks, doc.Pos("/stage"), "got a stage, want the recipe of a language model", "")
@@ -24,17 +24,17 @@ func (p *program) exportTorch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := train.DecodeConfig(doc)
+	cfg, err := decodeConfig(doc)
 	if err != nil {
 		return err
 	}
-	if err := train.PlacedAs(diag.TorchLacks, doc, torch.Supported(cfg)); err != nil {
+	if err := placedAs(diag.TorchLacks, doc, torch.Supported(cfg)); err != nil {
 		return err
 	}
 	from := filepath.Dir(file)
 	corpus, err := train.PrepareFrom(c.Context, cfg, from, objects())
 	if err != nil {
-		return train.Placed(doc, bucket.Fault(file, err))
+		return placed(doc, bucket.Fault(file, err))
 	}
 	defer corpus.Close()
 	err = torch.Export(cfg, corpus, from, out)
@@ -42,7 +42,35 @@ func (p *program) exportTorch(c *cli.Context) error {
 		return diag.Hinted(err, "--out selects another folder")
 	}
 	if err != nil {
-		return train.Placed(doc, err)
+		return placed(doc, err)
 	}
 	return p.PrintLine(map[string]any{"dir": out}, "%s\nnext: pip install -r %s && torchrun --nproc-per-node 2 %s", out, filepath.Join(out, "requirements.txt"), filepath.Join(out, "train.py"))
+}
+
+// decodeRecipe decodes and checks a recipe.
+func decodeRecipe[R interface{ Validate() error }](doc *schemas.Document, r *R) error {
+	if err := doc.Decode(r); err != nil {
+		return err
+	}
+	return placed(doc, (*r).Validate())
+}
+
+// decodeConfig decodes the configuration of a language model.
+func decodeConfig(doc *schemas.Document) (cfg train.Config, err error) {
+	return cfg, decodeRecipe(doc, &cfg)
+}
+
+// placed adds positions in the document to the faults in err.
+func placed(doc *schemas.Document, err error) error { return placedAs(diag.NotAllowed, doc, err) }
+
+// placedAs is placed with another code.
+func placedAs(code diag.Code, doc *schemas.Document, err error) error {
+	var list diag.List
+	for _, f := range train.Faults(err) {
+		list.Add(code, doc.Pos(f.Path), f.Error(), "")
+	}
+	if len(list) > 0 {
+		return list.Err()
+	}
+	return err
 }

@@ -77,7 +77,7 @@ func (p *program) transcribe(ctx context.Context, w *workspace.Workspace, r *run
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	p.Say("loaded in %.0f ms", 1000*time.Since(start).Seconds())
+	p.Note("loaded in %.0f ms", 1000*time.Since(start).Seconds())
 	t.req.Timestamps = t.format == "srt" || t.format == "vtt" || t.format == "json" && m.Stamps()
 	emit := func(text string) error {
 		if t.format != "text" {
@@ -102,7 +102,7 @@ func (p *program) transcribe(ctx context.Context, w *workspace.Workspace, r *run
 	if out.Language != "" {
 		language = "; language " + out.Language
 	}
-	p.Say("backend %s%s; %.1f s of sound in %.2f s (encoder %.2f s, decoder %.2f s, %d ids)",
+	p.Note("backend %s%s; %.1f s of sound in %.2f s (encoder %.2f s, decoder %.2f s, %d ids)",
 		backend, language, out.Seconds, (out.Encode + out.Decode).Seconds(), out.Encode.Seconds(), out.Decode.Seconds(), len(out.IDs))
 	return nil
 }

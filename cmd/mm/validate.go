@@ -38,8 +38,8 @@ func (p *program) report(found *workspace.Validation, opt validation) (err error
 	list := found.Diagnostics
 	switch opt.format {
 	case "text":
-		if err = p.Tell(p.Stdout, list); err == nil {
-			p.Say("checked %s: %s, %s", console.Count(found.Checked, "document"), console.Count(list.Count(diag.Error), "error"), console.Count(list.Count(diag.Warning), "warning"))
+		if err = p.Diagnose(p.Stdout, list); err == nil {
+			p.Note("checked %s: %s, %s", console.Count(found.Checked, "document"), console.Count(list.Count(diag.Error), "error"), console.Count(list.Count(diag.Warning), "warning"))
 		}
 	case "json":
 		err = list.JSON(p.Stdout)

@@ -40,7 +40,7 @@ func (p *program) open(opt workspace.Options) (*workspace.Workspace, error) {
 		}
 	}
 	opt.Version = built().Version
-	opt.Say = func(s string) { p.Say("mm: %s", s) }
+	opt.Say = func(s string) { p.Note("mm: %s", s) }
 	return workspace.Open(opt)
 }
 

@@ -2,8 +2,12 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +15,8 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/crypto/bcrypt"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 const asManifest = "Content-Type: " + ocispec.MediaTypeImageManifest
@@ -75,6 +81,30 @@ func TestRememberedLimit(t *testing.T) {
 		r.SetBasicAuth("user", "secret")
 		if !l.allow(r) || len(l.checked) != want {
 			t.Errorf("maxRemembered+%d: %d remembered, want %d", more, len(l.checked), want)
+		}
+	}
+}
+
+// A file of passwords of the size of maxHtpasswd is read, a larger one is not; only hosts
+// that are named are accepted on loopback.
+func TestServeOptions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "htpasswd")
+	for more, want := range map[int64]bool{0: true, 1: false} {
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, maxHtpasswd+more)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadHtpasswd(file); errors.Is(err, fsx.ErrTooLarge) == want {
+			t.Errorf("maxHtpasswd+%d bytes: %v", more, err)
+		}
+	}
+	for addr, want := range map[string][2]bool{"127.0.0.1:5000": {true, false}, "[::1]:5000": {true, false}, "10.0.0.1:5000": {false, true}} {
+		tcp, err := net.ResolveTCPAddr("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open, named := ServeOptions{}, ServeOptions{Options: Options{Hosts: []string{"registry.example"}}}
+		if loopback := open.Listening(tcp); loopback != want[0] || open.AnyHost != want[1] || named.Listening(tcp) != want[0] || named.AnyHost {
+			t.Errorf("%s: loopback %v, any host %v, with a name %v", addr, loopback, open.AnyHost, named.AnyHost)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 )
 
@@ -16,6 +17,21 @@ import (
 type ServeOptions struct {
 	Options
 	Cert, Key string // files of a TLS certificate; if empty, plain HTTP
+}
+
+// maxHtpasswd is the size limit of the htpasswd file, in bytes.
+const maxHtpasswd = 16 << 20
+
+// ReadHtpasswd reads the file of [Options].Htpasswd.
+func ReadHtpasswd(file string) ([]byte, error) { return fsx.ReadFile(file, maxHtpasswd) }
+
+// Listening reports whether an address is loopback. Otherwise any host is accepted, unless
+// Hosts names some. On loopback it is not: a web page may point its own name to this machine.
+func (o *ServeOptions) Listening(a net.Addr) (loopback bool) {
+	host, _, err := net.SplitHostPort(a.String())
+	loopback = err == nil && net.ParseIP(host).IsLoopback()
+	o.AnyHost = !loopback && len(o.Hosts) == 0
+	return loopback
 }
 
 // Serve serves a store on l until ctx ends. Requests in flight then have five

@@ -21,7 +21,7 @@ const ChatHelp = `/help         show this list
 /bye          end
 //TEXT        a turn that starts with a slash`
 
-// Command runs a slash command. It returns what to tell the user, and whether the
+// Command runs a slash command. It returns a note for the user, and whether the
 // conversation ends.
 func (c *Conversation) Command(line string) (note string, last bool, err error) {
 	name, arg, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Slash commands change the conversation, name what is wrong, and end it.
+// Slash commands change the conversation, name the fault, and end it.
 func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	image, text := filepath.Join(dir, "a.png"), filepath.Join(dir, "text")

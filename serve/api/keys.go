@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // The limits of keys.
@@ -25,6 +27,22 @@ const (
 type Key struct {
 	Name string
 	Hash [sha256.Size]byte
+}
+
+// ReadKeys reads the keys of a file or, without one, those of a variable of the environment.
+func ReadKeys(file, variable string) ([]Key, error) {
+	if file == "" {
+		text := os.Getenv(variable)
+		if text == "" {
+			return nil, nil
+		}
+		return ParseKeys(variable, text)
+	}
+	data, err := fsx.ReadFile(file, MaxKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the keys: %w", err)
+	}
+	return ParseKeys(file, string(data))
 }
 
 // ParseKeys parses keys, one on a line: a name, and the key or its hash as sha256:HEX. Empty

@@ -162,3 +162,23 @@ func Bundle(path string) (runtimes.Bundle, error) {
 	}
 	return runtimes.Bundle{Part: part, Files: files{abs}}, nil
 }
+
+// Opens opens a checked file with an engine. If the engine is not installed, the list gets
+// a note.
+func Opens(ctx context.Context, engines []runtimes.Engine, name, path string, list *diag.List) error {
+	b, err := Bundle(path)
+	if err != nil {
+		return err
+	}
+	e, err := runtimes.Select(ctx, engines, name, b.Part)
+	if err != nil {
+		list.Note(diag.NoBackend, diag.Pos{File: path}, "checked by rules only: "+err.Error(), "mm runtime install "+name)
+		return nil
+	}
+	m, err := e.Open(ctx, b, runtimes.Limits{Threads: 1})
+	if err != nil {
+		list.Add(diag.NotClaimed, diag.Pos{File: path}, err.Error(), diag.NotClaimed.Fix())
+		return ctx.Err()
+	}
+	return m.Close()
+}

@@ -38,6 +38,15 @@ type Quantized struct {
 	Outputs       []drift.Output // if the drift was measured
 }
 
+// Report returns the printed form.
+func (q Quantized) Report() *QuantReport {
+	r := &QuantReport{Weights: len(q.Weights), Before: q.Before, After: q.After, Outputs: []DriftReport{}}
+	for _, o := range q.Outputs {
+		r.Outputs = append(r.Outputs, DriftReport{Name: o.Name, Cosine: o.Cosine, MaxAbs: o.MaxAbs, Agree: o.Agree, Rows: o.Rows})
+	}
+	return r
+}
+
 // maxArray is the size limit of a .npy file, in bytes.
 const maxArray = 1 << 30
 
