@@ -53,17 +53,15 @@ func (p *program) lock(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if p.JSON {
-		return p.PrintJSON(done.Lock)
-	}
-	if err := p.Diagnose(p.Stderr, done.Diagnostics); err != nil {
-		return err
-	}
-	rows := rowsOf(done.Lock.Modules, func(m builds.Locked) []string {
-		return []string{m.Name, m.Version, m.Source, size(m.Size), short(m.Digest)}
+	return p.PrintOr(done.Lock, func() error {
+		if err := p.Diagnose(p.Stderr, done.Diagnostics); err != nil {
+			return err
+		}
+		if err := p.PrintTable([]string{"MODULE", "VERSION", "FROM", "SIZE", "DIGEST"}, rowsOf(done.Lock.Modules, func(m builds.Locked) []string {
+			return []string{m.Name, m.Version, m.Source, size(m.Size), short(m.Digest)}
+		})); err != nil {
+			return err
+		}
+		return p.Line("%s", done.File)
 	})
-	if err := p.PrintTable([]string{"MODULE", "VERSION", "FROM", "SIZE", "DIGEST"}, rows); err != nil {
-		return err
-	}
-	return p.Line("%s", done.File)
 }

@@ -41,9 +41,7 @@ func (p *program) ciInit(c *cli.Context) error {
 		return err
 	}
 	for _, f := range files {
-		if err := p.Line("%s", f.Path); err != nil {
-			return err
-		}
+		p.Line("%s", f.Path)
 	}
 	return nil
 }

@@ -162,15 +162,12 @@ func (p *program) rerank(c *cli.Context) error {
 	for _, i := range res.Best(c.Int("top")) {
 		out.Results = append(out.Results, ranked{i, res.Vectors[i][0], documents[i]})
 	}
-	if p.JSON {
-		return p.PrintJSON(out)
-	}
-	for _, r := range out.Results {
-		if err := p.Line("%.6f\t%d\t%s", r.Score, r.Index, diag.Printable(r.Document)); err != nil {
-			return err
+	return p.PrintOr(out, func() error {
+		for _, r := range out.Results {
+			p.Line("%.6f\t%d\t%s", r.Score, r.Index, diag.Printable(r.Document))
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // sayCut reports texts that were longer than the limit.

@@ -5,6 +5,10 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes/media"
+	"mm-abi.org/mm/runtimes/part"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/workspace"
 )
 
 // listed returns list, or an empty list if it is nil: JSON then shows [] instead of
@@ -22,6 +26,11 @@ func show[T any](p *program, v T, err error, text func(T) error) error {
 		return err
 	}
 	return p.PrintOr(v, func() error { return text(v) })
+}
+
+// silently prints v as JSON if --json is set, otherwise nothing, unless making it failed.
+func (p *program) silently(v any, err error) error {
+	return show(p, v, err, func(any) error { return nil })
 }
 
 // written prints v as JSON if --json is set, otherwise as it writes itself, unless making it
@@ -49,3 +58,51 @@ func size(n int64) string { return fsx.FormatSize(n) }
 
 // short abbreviates a digest.
 func short(digest string) string { return diag.Short(digest) }
+
+// outputs holds what mm run produces in addition to text.
+type outputs struct {
+	runner.Outputs
+	trace bool
+}
+
+// any reports whether the outputs require an answer of a language model.
+func (o outputs) any() bool { return len(o.Files()) > 0 || o.trace || o.TraceSVG != "" }
+
+// features opens the cache of encoded inputs. If off, or if the folder is not
+// usable, the result is nil.
+func (p *program) features(w *workspace.Workspace, off bool) *media.VectorCache {
+	dir := ""
+	if !off {
+		dir = w.FeatureDir()
+	}
+	if dir == "" {
+		return nil
+	}
+	f, err := media.OpenVectorCache(dir, 0)
+	if err != nil {
+		p.Note("%v", err)
+	}
+	return f
+}
+
+// traceReport draws the trace to a file and returns it, as requested; without
+// --json it is printed.
+func (p *program) traceReport(o outputs, title string, steps []part.Step) ([]part.StepReport, error) {
+	if o.TraceSVG != "" {
+		if err := fsx.Replace(o.TraceSVG, 0o644, func(to io.Writer) error { return part.DrawSteps(to, title, steps) }); err != nil {
+			return nil, err
+		}
+	}
+	if !o.trace {
+		return nil, nil
+	}
+	out := part.StepReports(steps)
+	if p.JSON {
+		return out, nil
+	}
+	var rows [][]string
+	for _, s := range out {
+		rows = append(rows, s.Row())
+	}
+	return out, diag.Table(p.Stderr, part.StepHeading, rows)
+}

@@ -31,10 +31,7 @@ func (p *program) registryRm(c *cli.Context, w *workspace.Workspace) error {
 	for _, ref := range deleted {
 		p.Note("deleted %s", ref)
 	}
-	if err != nil || !p.JSON {
-		return err
-	}
-	return p.PrintJSON(map[string][]string{"deleted": deleted})
+	return p.silently(map[string][]string{"deleted": deleted}, err)
 }
 
 func (p *program) registryCp(c *cli.Context) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,14 +24,7 @@ func (p *program) qnnInspect(c *cli.Context) error {
 		return err
 	}
 	v, err := qnnfile.Inspect(c.Args().First(), chips)
-	if err != nil {
-		return err
-	}
-	if p.JSON {
-		return p.PrintJSON(v)
-	}
-	v.WriteText(p.Stdout)
-	return nil
+	return show(p, v, err, func(v qnnfile.View) error { v.WriteText(p.Stdout); return nil })
 }
 
 func (p *program) qnnExtract(c *cli.Context) error {
@@ -61,15 +55,9 @@ func (p *program) qnnWrap(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.JSON {
-		return p.PrintJSON(w)
-	}
-	where := "in itself"
-	if w.Context != "" {
-		where = "in " + w.Context
-	}
-	fmt.Fprintln(p.Stdout, diag.Printable(fmt.Sprintf("%s: %s, graph %s, context %s, %s -> %s", w.File, size(w.Bytes), w.Graph, where, strings.Join(w.Inputs, ", "), strings.Join(w.Outputs, ", "))))
-	return nil
+	return p.PrintOr(w, func() error {
+		return p.Line("%s: %s, graph %s, context in %s, %s -> %s", w.File, size(w.Bytes), w.Graph, cmp.Or(w.Context, "itself"), strings.Join(w.Inputs, ", "), strings.Join(w.Outputs, ", "))
+	})
 }
 
 func (p *program) qnnCheck(c *cli.Context) error {
@@ -127,24 +115,13 @@ func (p *program) qnnSoCs(c *cli.Context) error {
 }
 
 func (p *program) qnnCompat(c *cli.Context) error {
-	v := qnnfile.Compat()
-	if p.JSON {
-		return p.PrintJSON(v)
-	}
-	return qnnfile.WriteCompat(p.Stdout)
+	return p.PrintOr(qnnfile.Compat(), func() error { return qnnfile.WriteCompat(p.Stdout) })
 }
 
 // printQNNReport prints the verdicts of a check, whose faults decide the exit code.
 func (p *program) printQNNReport(r qnnfile.Report) error {
-	if p.JSON {
-		if err := p.PrintJSON(r); err != nil {
-			return err
-		}
-	} else {
-		if err := r.WriteText(p.Stdout); err != nil {
-			return err
-		}
-		p.Diagnose(p.Stderr, r.Faults)
+	if err := p.PrintOr(r, func() error { return errors.Join(r.WriteText(p.Stdout), p.Diagnose(p.Stderr, r.Faults)) }); err != nil {
+		return err
 	}
 	if err := r.Faults.Err(); err != nil {
 		return reported{err}

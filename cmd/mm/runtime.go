@@ -101,19 +101,11 @@ func (p *program) engineRemove(c *cli.Context) error {
 
 func (p *program) doctor(c *cli.Context, w *workspace.Workspace) error {
 	found := w.Examine(c.Context, workspace.ExamineOptions{Version: version, Engines: p.engines})
-	if p.JSON {
-		return p.PrintJSON(found)
-	}
-	rows := rowsOf(found, func(f workspace.Finding) []string {
-		return []string{f.What, f.State, f.Detail}
-	})
-	if err := p.PrintTable([]string{"WHAT", "STATE", "DETAIL"}, rows); err != nil {
-		return err
-	}
+	err := printRows(p, found, []string{"WHAT", "STATE", "DETAIL"}, func(f workspace.Finding) []string { return []string{f.What, f.State, f.Detail} })
 	for _, f := range found {
-		if f.Hint != "" {
+		if f.Hint != "" && !p.JSON {
 			fmt.Fprintf(p.Stdout, "%s: %s\n", f.What, f.Hint)
 		}
 	}
-	return nil
+	return err
 }

@@ -64,13 +64,12 @@ func (p *program) printSignatures(signatures []sign.Signature) error {
 	for _, m := range signatures {
 		lines = append(lines, line{m.Subject.Digest.String(), m.Bundle.Digest.String()})
 	}
-	if p.JSON {
-		return p.PrintJSON(lines)
-	}
-	for _, l := range lines {
-		fmt.Fprintf(p.Stdout, "signed %s\n", l.Subject)
-	}
-	return nil
+	return p.PrintOr(lines, func() error {
+		for _, l := range lines {
+			fmt.Fprintf(p.Stdout, "signed %s\n", l.Subject)
+		}
+		return nil
+	})
 }
 
 func (p *program) verify(c *cli.Context) error {

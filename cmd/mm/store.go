@@ -39,10 +39,8 @@ func (p *program) ls(c *cli.Context, w *workspace.Workspace) error {
 
 func (p *program) tag(c *cli.Context, w *workspace.Workspace) error {
 	ref, name := c.Args().Get(0), c.Args().Get(1)
-	if err := w.Tag(c.Context, ref, name, workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")}); err != nil || !p.JSON {
-		return err
-	}
-	return p.PrintJSON(map[string]string{"ref": name, "from": ref})
+	err := w.Tag(c.Context, ref, name, workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")})
+	return p.silently(map[string]string{"ref": name, "from": ref}, err)
 }
 
 func (p *program) remove(c *cli.Context, w *workspace.Workspace) error {
@@ -50,10 +48,7 @@ func (p *program) remove(c *cli.Context, w *workspace.Workspace) error {
 	for _, name := range removed {
 		p.Note("removed %s", name)
 	}
-	if err != nil || !p.JSON {
-		return err
-	}
-	return p.PrintJSON(map[string][]string{"removed": removed})
+	return p.silently(map[string][]string{"removed": removed}, err)
 }
 
 func (p *program) gc(c *cli.Context, w *workspace.Workspace) error {
@@ -148,12 +143,8 @@ func (p *program) damage(report registry.FsckReport, list diag.List) error {
 		}
 		list.Add(code, diag.Pos{File: pr.Path}, detail, "mm fsck --repair removes damaged blobs; pull or assemble them again")
 	}
-	err := list.Err()
-	if err == nil {
-		return nil
-	}
-	if p.JSON {
+	if err := list.Err(); err != nil && p.JSON {
 		return reported{err}
 	}
-	return err
+	return list.Err()
 }

@@ -48,15 +48,10 @@ func (p *program) trackSync(c *cli.Context) error {
 		}
 		list = append(list, got)
 		if !p.JSON {
-			if err := p.Line("%s: run %s, %d metrics sent, %d known, %s", dir, got.Run, got.Metrics, got.Before, got.Status); err != nil {
-				return err
-			}
+			p.Line("%s: run %s, %d metrics sent, %d known, %s", dir, got.Run, got.Metrics, got.Before, got.Status)
 		}
 	}
-	if p.JSON {
-		return p.PrintJSON(list)
-	}
-	return nil
+	return p.PrintOr(list, func() error { return nil })
 }
 
 func (p *program) trackExport(c *cli.Context) error {
@@ -79,15 +74,10 @@ func (p *program) trackExport(c *cli.Context) error {
 		}
 		list = append(list, got)
 		if !p.JSON {
-			if err := p.Line("%s", got.File); err != nil {
-				return err
-			}
+			p.Line("%s", got.File)
 		}
 	}
-	if p.JSON {
-		return p.PrintJSON(list)
-	}
-	return nil
+	return p.PrintOr(list, func() error { return nil })
 }
 
 // pushedBuild matches a build at a registry by its digest.

@@ -58,10 +58,8 @@ func (p *program) trustRemove(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := trust.Change(c.Context, file, func(t *trust.File) error { return t.Remove(name) }); err != nil || !p.JSON {
-		return err
-	}
-	return p.PrintJSON(map[string]string{"file": file, "name": name})
+	err = trust.Change(c.Context, file, func(t *trust.File) error { return t.Remove(name) })
+	return p.silently(map[string]string{"file": file, "name": name}, err)
 }
 
 func (p *program) trustAccept(c *cli.Context, w *workspace.Workspace) error {
