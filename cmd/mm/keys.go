@@ -84,10 +84,7 @@ type signerFlags struct {
 func signerOptions(c *cli.Context) (signerFlags, error) {
 	s := signerFlags{c.String("key"), workspace.CertifiedOptions{Services: c.String("signing-config"), Root: c.String("trusted-root"), Token: c.String("identity-token")}}
 	if !c.Bool("keyless") {
-		if err := refuseOptions(c, "--%s requires --keyless", "signing-config", "trusted-root", "identity-token"); err != nil {
-			return s, err
-		}
-		return s, nil
+		return s, refuseOptions(c, "--%s requires --keyless", "signing-config", "trusted-root", "identity-token")
 	}
 	if err := refuseOptions(c, "--%s and --keyless exclude each other", "key", "oms"); err != nil {
 		return s, err

@@ -64,10 +64,7 @@ func dashboardOptions(c *cli.Context) (*dashboard.Options, error) {
 	if c.Bool("dashboard") {
 		return &dashboard.Options{Results: c.StringSlice("results"), Compat: c.String("compat")}, nil
 	}
-	if err := refuseOptions(c, "--%s requires --dashboard", "results", "compat"); err != nil {
-		return nil, err
-	}
-	return nil, nil
+	return nil, refuseOptions(c, "--%s requires --dashboard", "results", "compat")
 }
 
 // jobOptions reads the options of the jobs that --jobs allows.
