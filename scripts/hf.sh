@@ -7,6 +7,8 @@
 #
 #   scripts/hf.sh [DIR]     DIR keeps the Python and the models (default: .native/hf)
 #
+# KEYS=1 changes every key of config.json as well, one at a time (half an hour).
+#
 # The Python is of some gigabytes; another one that has torch and transformers
 # may be named by MM_PYTHON.
 set -eu
@@ -27,5 +29,9 @@ fi
 status=0
 MM_HF_DIR=$dir/models ${GO:-go} test -count=1 -v -run 'Test(Restore)?Transformers' ./core/hf >"$dir/table" 2>&1 || status=$?
 MM_HF_DIR=$dir/models ${GO:-go} test -count=1 -v -run TestTextFolders ./cmd/mm >>"$dir/table" 2>&1 || status=$?
+if [ -n "${KEYS:-}" ]; then
+	"$python" core/hf/testdata/keys.py "$dir/models" "$dir/keys" 2>"$dir/log" || { cat "$dir/log"; exit 1; }
+	MM_HF_KEYS=$dir/keys ${GO:-go} test -count=1 -v -run TestTransformersKeys ./core/hf >>"$dir/table" 2>&1 || status=$?
+fi
 grep -v '^=== ' "$dir/table"
 exit $status

@@ -27,13 +27,7 @@ func gemma3nNames(other map[string]string) names {
 func (r *shapeReader) gemma3n() {
 	r.gemma()
 	s := &r.s
-	s.LogitCap = 30
-	if r.raw["final_logit_softcapping"] != nil {
-		s.LogitCap = float32(r.float("final_logit_softcapping", 0))
-	}
-	if !r.has("sliding_window") { // the class's default
-		r.raw["sliding_window"] = []byte("512")
-	}
+	s.LogitCap = r.positive("final_logit_softcapping")
 	r.window(func(i int) bool { return (i+1)%5 != 0 })
 	if r.s.Window == 0 {
 		r.fail("missing key sliding_window")

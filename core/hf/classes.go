@@ -65,9 +65,6 @@ func (r *shapeReader) seedOss() {
 
 // olmo3 reads OLMo 3, whose layers with a window rotate without scaling.
 func (r *shapeReader) olmo3() {
-	if !r.has("sliding_window") { // the class's default
-		r.raw["sliding_window"] = []byte("4096")
-	}
 	r.olmo2()
 	r.window(func(i int) bool { return (i+1)%4 != 0 })
 	if r.s.Window == 0 {
@@ -159,9 +156,7 @@ func (r *shapeReader) countedExperts(shared, lead int) {
 	}
 	s.SharedHidden = min(n, maxShared) * s.ExpertHidden
 	s.DenseLead = r.countOr("first_k_dense_replace", lead)
-	if v := r.float("routed_scaling_factor", 1); v != 1 {
-		s.ExpertScale = float32(v)
-	}
+	s.ExpertScale = r.expertScale(1)
 	r.must("moe_layer_freq", 1)
 	for _, key := range []string{"ep_size", "seq_aux", "num_nextn_predict_layers", "num_mtp_layers"} { // of training, and of layers that are not read
 		r.has(key)

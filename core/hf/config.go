@@ -102,7 +102,7 @@ func (c *config) float(key string, absent float64) float64 {
 }
 
 func (c *config) flag(key string, absent bool) bool {
-	v := absent
+	v := absent && string(c.raw[key]) != "null" // which is false in Python
 	c.get(key, &v)
 	return v
 }
@@ -124,7 +124,7 @@ func (c *config) object(key string) *config {
 
 // must refuses any value of a key except the supported one.
 func (c *config) must(key string, want any) {
-	if !c.has(key) {
+	if !c.has(key) && (want != true || c.raw[key] == nil) {
 		return
 	}
 	text, err := json.Marshal(want)

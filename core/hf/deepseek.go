@@ -72,12 +72,15 @@ func (r *shapeReader) latent() {
 		s.AttentionScale = 0 // as files imply
 	}
 	if s.Epsilon != 1e-6 {
+		if s.Epsilon > 1e-5 {
+			r.fail("key rms_norm_eps: got %v, want at most 1e-5, because norms of compressed queries, keys and values add 1e-6", s.Epsilon)
+		}
 		r.note("norms of compressed queries, keys and values add rms_norm_eps %v; transformers adds 1e-6", s.Epsilon)
 	}
 }
 
 // deepseek reads what versions 2 and 3 share; the arguments are defaults.
-func (r *shapeReader) deepseek(shared, lead int, scale float64) {
+func (r *shapeReader) deepseek(shared, lead int, scale float32) {
 	r.sizes()
 	r.act("silu", "hidden_act")
 	r.must("attention_bias", false)
@@ -92,9 +95,7 @@ func (r *shapeReader) deepseek(shared, lead int, scale float64) {
 	}
 	s.SharedHidden = min(n, maxShared) * s.ExpertHidden
 	s.DenseLead = r.countOr("first_k_dense_replace", lead)
-	if v := r.float("routed_scaling_factor", scale); v != 1 {
-		s.ExpertScale = float32(v)
-	}
+	s.ExpertScale = r.expertScale(scale)
 	r.must("moe_layer_freq", 1)
 	for _, key := range []string{"ep_size", "seq_aux", "num_nextn_predict_layers", "num_mtp_layers"} { // of training, and of layers that are not read
 		r.has(key)
@@ -124,6 +125,18 @@ func (r *shapeReader) deepseek3() {
 	r.must("rope_interleave", true)
 	r.s.ExpertSigmoid, r.s.ExpertSum = true, !r.flag("norm_topk_prob", true)
 	r.expertGroups(r.countOr("n_group", 8), r.countOr("topk_group", 4))
+}
+
+// expertScale reads the factor of the weights of experts; 0: 1.
+func (r *shapeReader) expertScale(absent float32) float32 {
+	v := r.positive("routed_scaling_factor")
+	if v == 0 {
+		v = absent
+	}
+	if v == 1 {
+		return 0
+	}
+	return v
 }
 
 func (r *shapeReader) expertGroups(n, used int) {

@@ -112,6 +112,7 @@ func (r *shapeReader) deltaRules() {
 	s := &r.s
 	s.HeadDim = r.countOr("head_dim", 256)
 	r.act("silu", "hidden_act")
+	r.smooth()
 	r.gateBias()
 	r.rope()
 	var types []string

@@ -197,7 +197,7 @@ func TestRefused(t *testing.T) {
 		"negative":           {"num_hidden_layers", -1, "key num_hidden_layers: bad count -1"},
 		"half a layer":       {"num_hidden_layers", 1.5, "key num_hidden_layers: bad count 1.5"},
 		"layers without end": {"num_hidden_layers", 2000000000, "bad number of layers: got 2000000000, want 1 to 512"},
-		"activation":         {"hidden_act", "relu", `activation "relu"`},
+		"activation":         {"hidden_act", "mish", `activation "mish"`},
 		"attention bias":     {"attention_bias", true, "key attention_bias is true, but presence of tensor model.layers.0.self_attn.q_proj.bias is false"},
 		"rope dynamic":       {"rope_scaling", map[string]any{"type": "dynamic", "factor": 2.0}, `key rope_type: unsupported "dynamic", want default, linear, yarn, llama3 or longrope`},
 		"rope without end":   {"rope_scaling", map[string]any{"type": "linear"}, "rotary embedding linear: bad factor 0"},

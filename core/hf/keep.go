@@ -20,7 +20,7 @@ const KeptFolder = "transformers"
 const headerSuffix = ".header"
 
 // exactFile has the tensors whose numbers the conversion changes, which rounds them:
-// gains stored minus 1 and logarithms.
+// gains stored minus 1 and logarithms; and those of which it leaves rows out.
 const exactFile = "gains.exact"
 
 // companions are the files of a folder, other than weights, that programs for
@@ -58,7 +58,7 @@ func (m *Model) Keep(dir string) (map[string][]byte, error) {
 	}
 	var exact []safetensors.Source
 	for _, s := range m.sources {
-		if src, ok := s.Data.(*source); ok && src.computes() {
+		if src, ok := s.Data.(*source); ok && (src.computes() || src.cut) {
 			for _, p := range src.parts {
 				exact = append(exact, safetensors.Source{Name: p.Name, DType: p.DType, Shape: p.Shape, Data: safetensors.Bytes(p.Data)})
 			}

@@ -101,9 +101,7 @@ func (r *shapeReader) lfm2moe() {
 	s.Experts, s.ExpertsUsed = r.count("num_experts"), r.countOr("num_experts_per_tok", 4)
 	s.ExpertHidden, s.DenseLead = r.count("moe_intermediate_size"), r.countOr("num_dense_layers", 2)
 	s.ExpertSigmoid, s.ExpertSum = true, !r.flag("norm_topk_prob", true)
-	if v := r.float("routed_scaling_factor", 1); v != 1 {
-		s.ExpertScale = float32(v)
-	}
+	s.ExpertScale = r.expertScale(1)
 	name := "model.layers." + strconv.Itoa(s.DenseLead) + ".feed_forward.expert_bias"
 	if _, there := r.weights.find(name); there != r.flag("use_expert_bias", true) {
 		r.fail("key use_expert_bias is %v, but presence of tensor %s is %v", !there, name, there)
@@ -145,6 +143,13 @@ func (r *shapeReader) recurs(types []string, kinds ...string) {
 	}
 }
 
+// smooth refuses activations of a layer with a state other than SiLU.
+func (r *shapeReader) smooth() {
+	if r.s.Act() != arch.SiLU {
+		r.fail("key hidden_act: got %s, want silu for the layers with a state of architecture %s", r.s.Activation, r.s.Arch)
+	}
+}
+
 // steps refuses limits of Δ, the step of a state space.
 func (r *shapeReader) steps() {
 	var bounds []any
@@ -171,6 +176,7 @@ func (r *shapeReader) mamba2() {
 	}
 	s.Recurrent = slices.Repeat([]bool{true}, s.Layers)
 	r.act("silu", "hidden_act")
+	r.smooth()
 	r.must("use_bias", false)
 	r.must("rms_norm", true)
 	r.must("norm_before_gate", true)
@@ -196,6 +202,7 @@ func (r *shapeReader) granitehybrid() {
 	}
 	r.has("mamba_d_head")
 	r.must("mamba_proj_bias", false)
+	r.smooth()
 	r.steps()
 	for _, key := range []string{"mamba_chunk_size", "mamba_conv_bias", "time_step_min", "time_step_max", "time_step_floor"} {
 		r.has(key)

@@ -211,7 +211,11 @@ func (r *restorer) restore(s *source, t gguf.Tensor) error {
 		if err := s.revert(numbers, from, t.Type); err != nil {
 			return err
 		}
-		if g, ok := r.exact.Tensor(p.Name); ok && len(g.Data) == len(numbers) && t.Type == s.to && s.matches(g.Data, from) {
+		g, ok := r.exact.Tensor(p.Name)
+		if ok && s.cut && len(g.Data) == len(data) {
+			copy(data, g.Data)
+		}
+		if ok && len(g.Data) == len(numbers) && t.Type == s.to && s.matches(g.Data, from) {
 			copy(data, g.Data) // unchanged since the conversion
 		} else {
 			s.scatter(data, numbers, size)

@@ -46,19 +46,11 @@ func (r *shapeReader) rope() {
 	}
 }
 
-// base and part are the defaults of the architecture's classes in transformers.
+// base and part are the defaults of the architecture's classes in transformers, unless
+// [defaults] has them.
 func (r *shapeReader) base() float64 {
-	switch {
-	case r.s.Arch == "gpt-oss":
-		return 150000
-	case r.s.Arch == "gemma3", r.s.Arch == "gemma3n", r.s.Arch == "qwen2vl", r.s.Arch == "qwen3moe", r.s.Arch == "mistral3", r.s.Arch == "llama" && r.s.Experts > 0:
+	if r.s.Arch == "gemma3" || r.s.Arch == "gemma3n" {
 		return 1e6
-	case r.s.Arch == "qwen3vl", r.s.Arch == "ernie4_5":
-		return 5e5
-	case r.s.Arch == "lfm2", r.s.Arch == "lfm2moe":
-		return 1e6
-	case r.s.Arch == "smollm3":
-		return 2e6
 	}
 	return 10000
 }
@@ -131,6 +123,10 @@ func (r *shapeReader) stretch(o *config) {
 		if s.Rope.Sections == [3]int{} {
 			r.fail("key rope_type: mrope is not supported for architecture %s", s.Arch)
 		}
+	case "proportional":
+		if s.Arch != "gemma4" {
+			r.fail("key rope_type: proportional is not supported for architecture %s", s.Arch)
+		}
 	case "linear":
 		s.Rope.Scaling, s.Rope.Factor = "linear", float32(factor)
 	case "yarn":
@@ -157,10 +153,12 @@ func (r *shapeReader) yarn(o *config, original int, factor float64) {
 		o.has("max_position_embeddings")
 	}
 	mscale, all := o.float("mscale", 0), o.float("mscale_all_dim", 0)
-	if r.style.Latent() {
-		rope.YarnLog = float32(all)
-	}
 	grow := func(m float64) float64 { return 0.1*m*math.Log(factor) + 1 }
+	if r.style.Latent() {
+		if rope.YarnLog = float32(all); all != 0 && mscale == 0 {
+			rope.YarnAttention = float32(grow(1))
+		}
+	}
 	if mscale != 0 && all != 0 {
 		rope.YarnAttention = float32(grow(mscale) / grow(all))
 	}

@@ -52,6 +52,7 @@ func families() map[string]family {
 		"Gemma2ForCausalLM":           {arch: "gemma2", names: llamaNames(post), shape: (*shapeReader).gemma2, tied: true, plus: true},
 		"Gemma3ForCausalLM":           {arch: "gemma3", names: llamaNames(post), shape: (*shapeReader).gemma3, tied: true, plus: true, local: true},
 		"Gemma3nForCausalLM":          {arch: "gemma3n", names: gemma3nNames(post), shape: (*shapeReader).gemma3n, tied: true, local: true},
+		"Gemma4ForCausalLM":           {arch: "gemma4", names: gemma4Names(post), shape: (*shapeReader).gemma4, tied: true, local: true},
 		"Phi3ForCausalLM":             {arch: "phi3", names: llamaNames(map[string]string{"ffn_up": "mlp.gate_up_proj"}), shape: (*shapeReader).phi3},
 		"SmolLM3ForCausalLM":          {arch: "smollm3", names: llama.names, shape: (*shapeReader).smollm3, tied: true},
 		"Olmo2ForCausalLM":            {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo2},
@@ -83,7 +84,7 @@ func families() map[string]family {
 		"Olmo3ForCausalLM":            {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo3, base: 5e5, local: true},
 		"MinistralForCausalLM":        {arch: "llama", names: llama.names, shape: (*shapeReader).mistral},
 		"CwmForCausalLM":              {arch: "llama", names: llama.names, shape: (*shapeReader).mistral},
-		"HeliumForCausalLM":           {arch: "llama", names: llama.names, shape: (*shapeReader).llama, pairs: true, base: 1e5},
+		"HeliumForCausalLM":           {arch: "llama", names: llama.names, shape: (*shapeReader).llama, pairs: true},
 		"ArceeForCausalLM":            {arch: "arcee", names: llama.names, shape: (*shapeReader).arcee},
 		"NemotronForCausalLM":         {arch: "nemotron", names: llama.names, shape: (*shapeReader).nemotron, plus: true},
 		"GlmForCausalLM":              {arch: "chatglm", names: llamaNames(map[string]string{"ffn_up": "mlp.gate_up_proj"}), shape: (*shapeReader).llama},
@@ -92,11 +93,17 @@ func families() map[string]family {
 		"HunYuanMoEV1ForCausalLM":     {arch: "hunyuan-moe", names: hunyuanNames(moe), shape: (*shapeReader).hunyuanMoe},
 		"Glm4MoeForCausalLM":          {arch: "glm4moe", names: glm4MoeNames(moe), shape: (*shapeReader).glm4moe, further: true},
 		"Dots1ForCausalLM":            {arch: "dots1", names: deepseekNames(moe), shape: (*shapeReader).dots1},
-		"Ernie4_5_MoeForCausalLM":     {arch: "ernie4_5-moe", names: ernieMoeNames(moe), shape: (*shapeReader).ernieMoe, tied: true, further: true, base: 5e5},
-		"MiniMaxM2ForCausalLM":        {arch: "minimax-m2", names: minimaxNames(mixtral), shape: (*shapeReader).minimax, further: true, base: 5e6},
+		"Ernie4_5_MoeForCausalLM":     {arch: "ernie4_5-moe", names: ernieMoeNames(moe), shape: (*shapeReader).ernieMoe, tied: true, further: true},
+		"MiniMaxM2ForCausalLM":        {arch: "minimax-m2", names: minimaxNames(mixtral), shape: (*shapeReader).minimax, further: true},
 		"GraniteMoeSharedForCausalLM": {arch: "granitemoe", names: graniteSharedNames(), shape: (*shapeReader).graniteShared},
 		"DeepseekForCausalLM":         {arch: "deepseek", names: deepseekNames(moe), shape: (*shapeReader).deepseek1},
 		"GPT2LMHeadModel":             {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},
+		"OPTForCausalLM":              {arch: "opt", names: optNames(), shape: (*shapeReader).opt, tied: true},
+		"GPTNeoForCausalLM":           {arch: "gptneo", names: gptNeoNames(), shape: (*shapeReader).gptNeo, tied: true},
+		"GPTJForCausalLM":             {arch: "gptj", names: gptjNames(), shape: (*shapeReader).gptj},
+		"CodeGenForCausalLM":          {arch: "gptj", names: codegenNames(), shape: (*shapeReader).gptj},
+		"BloomForCausalLM":            {arch: "bloom", names: bloomNames(), shape: (*shapeReader).bloom, tied: true},
+		"MptForCausalLM":              {arch: "mpt", names: mptNames(), shape: (*shapeReader).mpt, tied: true},
 		"GPTNeoXForCausalLM":          {arch: "gptneox", names: neoxNames(), shape: (*shapeReader).gptneox},
 	}
 }
@@ -125,7 +132,7 @@ func (c *config) family() (family, error) {
 	case c.has("quantization_config") && !(f.arch == "gpt-oss" && c.mxfp4()):
 		return f, errors.New("key quantization_config: unsupported quantized weights; use the folder of the unquantized model")
 	}
-	return f, nil
+	return f, c.assume(classes[0])
 }
 
 // mxfp4 reports whether the experts are blocks of 4 bits.
@@ -339,11 +346,21 @@ func (r *shapeReader) pre() {
 	}
 }
 
+// positive reads an optional factor, 0 if it is absent. A factor of 0 has no effect in
+// files of GGUF and another one in transformers.
+func (r *shapeReader) positive(key string) float32 {
+	v := r.float(key, 0)
+	if r.has(key) && !(v > 0) {
+		r.fail("key %s: got %v, want a positive number", key, v)
+	}
+	return float32(v)
+}
+
 func (r *shapeReader) gemma2() {
 	r.gemma()
 	r.pre()
-	r.s.AttentionCap = float32(r.float("attn_logit_softcapping", 0))
-	r.s.LogitCap = float32(r.float("final_logit_softcapping", 0))
+	r.s.AttentionCap = r.positive("attn_logit_softcapping")
+	r.s.LogitCap = r.positive("final_logit_softcapping")
 	r.window(func(i int) bool { return i%2 == 0 })
 }
 
@@ -397,12 +414,14 @@ func (r *shapeReader) olmo2() {
 func (r *shapeReader) granite() {
 	r.llama()
 	factor := func(key string) float32 {
-		if v := r.float(key, 1); v != 1 {
-			return float32(v)
+		if v := r.positive(key); v != 1 {
+			return v
 		}
 		return 0
 	}
-	r.s.AttentionScale = float32(r.float("attention_multiplier", 1))
+	if r.s.AttentionScale = r.positive("attention_multiplier"); r.s.AttentionScale == 0 {
+		r.s.AttentionScale = 1
+	}
 	r.s.EmbeddingScale, r.s.ResidualScale = factor("embedding_multiplier"), factor("residual_multiplier")
 	r.s.LogitDivisor = factor("logits_scaling")
 }
@@ -450,6 +469,9 @@ func (r *shapeReader) window(has func(i int) bool) { r.windowOf(has, false) }
 // context is ignored.
 func (r *shapeReader) windowOf(has func(i int) bool, keep bool) {
 	n := r.countOr("sliding_window", 0)
+	if n == 0 && r.has("sliding_window") && r.flag("use_sliding_window", true) {
+		r.fail("key sliding_window: got 0, want null or a number")
+	}
 	if !r.flag("use_sliding_window", true) {
 		n = 0
 	}

@@ -24,6 +24,7 @@ type source struct {
 	width      int
 	order      func(i int) int // row i comes from this row of its part; if nil, i
 	across     func(i int) int // column i comes from this one; if nil, i
+	cut        bool            // some rows are left out
 	plus       float32         // added to each number
 	logs       bool            // numbers are logarithms of negated ones
 }

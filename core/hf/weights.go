@@ -29,6 +29,11 @@ type names struct {
 	halves map[string]half
 	// order lists the matrices ordered by the heads of a delta rule.
 	order map[string]headOrder
+	// quarters lists the parts of a matrix of queries, values and keys, in four runs of
+	// heads; the numbers are their places in a run.
+	quarters map[string]int
+	// lead lists how many first rows are left out.
+	lead map[string]int
 	// heads lists the matrices of each head, stored with others as rows of one.
 	heads map[string]bool
 }
@@ -156,7 +161,7 @@ func (w *weights) sources(s arch.Shape, f family, extras []extra) ([]gguf.Source
 
 // buffer reports computed tensors that older versions saved.
 func buffer(name string) bool {
-	for _, suffix := range []string{".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias"} {
+	for _, suffix := range []string{".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", ".attn.causal_mask"} {
 		if strings.HasSuffix(name, suffix) {
 			return true
 		}
@@ -275,6 +280,15 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	}
 	if o := b.family.names.order[src.part]; o != 0 {
 		want[0] = src.byHeads(o, b.shape.Mixer, b.shape.Width)
+	}
+	if at, ok := b.family.names.quarters[src.part]; ok {
+		n := max(want[0]/4, 1)
+		src.order = func(i int) int { return i/n*3*n + at*n + i%n }
+		want[0] *= 3
+	}
+	if n := b.family.names.lead[src.part]; n > 0 {
+		src.order, src.cut = func(i int) int { return i + n }, true
+		want[0] += n
 	}
 	if src.part == perLayer {
 		src.few(want)

@@ -35,6 +35,9 @@ func (a *altup) load(l *loader, c Config) {
 		a.up = append(a.up, l.slice("altup_proj", nil, i, p.Streams-1, c.Width, c.Width))
 		a.down = append(a.down, l.slice("altup_unembd_proj", nil, i, p.Streams-1, c.Width, c.Width))
 	}
+	if p.PerLayer == 0 {
+		return
+	}
 	a.table = l.embedding(arch.PerLayerEmbedding, p.PerLayer*c.Layers, c.Vocab)
 	a.project = l.linear("per_layer_model_proj", c.Width, p.PerLayer*c.Layers)
 	a.norm = l.norm("per_layer_proj_norm", p.PerLayer, c.Style())
@@ -43,6 +46,12 @@ func (a *altup) load(l *loader, c Config) {
 // loadAltup loads the part of a layer.
 func (y *layer) loadAltup(l *loader, c Config) {
 	p, style := c.Altup, c.Style()
+	if p.Streams == 1 {
+		if y.scale = l.vector("layer_output_scale.weight", 1); p.PerLayer > 0 {
+			y.altup = &altupLayer{gate: l.linear("inp_gate", c.Width, p.PerLayer), proj: l.linear("proj", p.PerLayer, c.Width), post: l.norm("post_norm", c.Width, style)}
+		}
+		return
+	}
 	y.altup = &altupLayer{
 		predict: l.vector("altup_predict_coef.weight", p.Streams*p.Streams*p.Streams), correct: l.vector("altup_correct_coef.weight", p.Streams*p.Streams),
 		router: l.vector("altup_router.weight", p.Streams*c.Width), routerNorm: l.norm("altup_router_norm", c.Width, style),
@@ -165,10 +174,7 @@ func (w *work) spread() {
 }
 
 // predict sets the streams to the predictions of a layer.
-func (w *work) predict(i int) {
-	w.altup.layer = i
-	w.altup.run(predictAll)
-}
+func (w *work) predict() { w.altup.run(predictAll) }
 
 // aside computes the residual of low rank of the normalized rows.
 func (w *work) aside(y *altupLayer) {
@@ -181,8 +187,11 @@ func (w *work) aside(y *altupLayer) {
 // correct updates the streams by the result of a layer, and all but the first by
 // the layer's numbers of the tokens.
 func (w *work) correct(y *altupLayer) {
-	x, c := &w.altup, &w.m.cfg
-	w.multiply(x.fill(correctAll, c.Width), term{&y.gate, &x.gates})
+	x, c, phase := &w.altup, &w.m.cfg, correctAll
+	if !w.m.many {
+		phase = copyFirst
+	}
+	w.multiply(x.fill(phase, c.Width), term{&y.gate, &x.gates})
 	w.multiply(x.fill(gateInputs, c.Altup.PerLayer), term{&y.proj, &w.out})
 	x.run(addInputs)
 }
@@ -247,6 +256,9 @@ func (x *altupWork) row(s *altupScratch, t int) {
 		y.post.apply(row, row, c.Epsilon)
 		for i := range x.others {
 			tensor.Add(x.others[i].row(t, c.Width), row)
+		}
+		if len(x.others) == 0 {
+			tensor.Add(w.stream(t), row)
 		}
 	case sumOther:
 		row := w.out.row(t, c.Width)

@@ -34,6 +34,12 @@ func small(name string) Config {
 		local.Base = 100
 		c.Layers, c.Window, c.Windowed, c.Local, c.Rope.Base, c.LogitCap = 6, 260, []bool{true, false, true, true, false, true}, &local, 1e6, 30
 		c.Altup = &arch.Altup{Streams: 4, Rank: 16, PerLayer: 12, Shared: 3, Cutoffs: []float32{1.6448533, arch.Dense, 0.3, arch.Dense, -0.5, 1}}
+	case "gemma4":
+		local := c.Rope
+		local.Base, local.Dims = 100, 8
+		c.Layers, c.Window, c.Windowed, c.Local, c.Rope.Base, c.LogitCap = 6, 260, []bool{true, false, true, true, true, false}, &local, 1e6, 30
+		c.LocalHeadDim, c.LocalKVHeads, c.WideShared = 8, 4, true
+		c.Altup = &arch.Altup{Streams: 1, PerLayer: 12, Shared: 3}
 	case "phi3":
 		c.Rope.Scaling, c.Rope.OriginalContext, c.Rope.AttentionFactor = arch.LongRope, 64, 1.2
 	case "smollm3":
@@ -105,6 +111,12 @@ func small(name string) Config {
 		c.Window, c.Windowed, c.Unrotated = 7, []bool{true, true, true, false}, []bool{false, false, false, true}
 	case "exaone4":
 		c.Window, c.Windowed, c.Unrotated = 7, []bool{true, true, true, false}, []bool{false, false, false, true}
+	case "opt", "bloom", "mpt":
+		c.Rope, c.KVHeads, c.Heads, c.HeadDim = Rope{}, 6, 6, 12
+	case "gptneo":
+		c.Rope, c.KVHeads, c.Window, c.Windowed = Rope{}, 4, 7, []bool{false, true, false, true}
+	case "gptj":
+		c.Parallel, c.Rope.Dims, c.KVHeads = true, 8, 4
 	case "gptneox", "stablelm":
 		c.Parallel, c.Rope.Dims, c.KVHeads = true, 8, 4
 	}

@@ -56,7 +56,7 @@ func (w *work) place(layer int) {
 	if y := &w.m.layers[layer]; y.queryNorm.kind == arch.WholeHeadNorm {
 		c := &w.m.cfg
 		for t := range w.rows {
-			q, k := w.query.row(t, c.Heads*c.HeadDim), w.key.row(t, c.KVHeads*c.HeadDim)
+			q, k := w.query.row(t, c.Heads*y.dim), w.key.row(t, y.keyHeads*y.dim)
 			y.queryNorm.apply(q, q, c.Epsilon)
 			y.keyNorm.apply(k, k, c.Epsilon)
 		}
@@ -79,7 +79,7 @@ func (p *placeTask) Do(_, lo, hi int) {
 			p.w.placeLatent(t)
 			continue
 		}
-		for h := range p.w.m.cfg.KVHeads {
+		for h := range p.w.m.layers[p.w.attention.layer].keyHeads {
 			p.w.placeHead(t, h)
 		}
 	}
@@ -89,21 +89,21 @@ func (p *placeTask) Do(_, lo, hi int) {
 // did, and scales the queries that read them, by 1/√D unless the model sets a scale.
 func (w *work) placeHead(t, head int) {
 	c, layer := &w.m.cfg, w.attention.layer
-	group := c.Heads / c.KVHeads * c.HeadDim
-	k := w.key.row(t, c.KVHeads*c.HeadDim)[head*c.HeadDim:][:c.HeadDim]
-	v := w.value.row(t, c.KVHeads*c.HeadDim)[head*c.HeadDim:][:c.HeadDim]
-	q := w.query.row(t, c.Heads*c.HeadDim)[head*group:][:group]
 	y := &w.m.layers[layer]
-	w.rotate(q, y, &y.queryNorm, head*(c.Heads/c.KVHeads), t)
+	group := c.Heads / y.keyHeads * y.dim
+	k := w.key.row(t, y.keyHeads*y.dim)[head*y.dim:][:y.dim]
+	v := w.value.row(t, y.keyHeads*y.dim)[head*y.dim:][:y.dim]
+	q := w.query.row(t, c.Heads*y.dim)[head*group:][:group]
+	w.rotate(q, y, &y.queryNorm, head*(c.Heads/y.keyHeads), t)
 	tensor.Scale(q, w.m.attentionScale*w.cooling(t))
 	cache := w.spans[w.owner[t]].cache
-	cache.Spread(q)
+	cache.Spread(y.slot, q)
 	if y.shares {
 		return
 	}
 	w.rotate(k, y, &y.keyNorm, head, t)
 	y.valueNorm.apply(v, v, c.Epsilon)
-	cache.Spread(k)
+	cache.Spread(y.slot, k)
 	cache.Store(y.slot, head, w.position(t), k, v)
 }
 
@@ -127,10 +127,10 @@ func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 		a := &w.angle[y.rotation]
 		cos, sin = a.cos[t*n:(t+1)*n], a.sin[t*n:(t+1)*n]
 	}
-	for ; len(x) > 0; x = x[c.HeadDim:] {
-		head := x[:c.HeadDim]
+	for ; len(x) > 0; x = x[y.dim:] {
+		head := x[:y.dim]
 		if normed && !by.last {
-			one := by.of(first, c.HeadDim)
+			one := by.of(first, y.dim)
 			one.apply(head, head, c.Epsilon)
 		}
 		switch {
@@ -141,7 +141,7 @@ func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 			tensor.RopePairs(head[:2*len(cos)], cos, sin)
 		}
 		if normed && by.last {
-			one := by.of(first, c.HeadDim)
+			one := by.of(first, y.dim)
 			one.apply(head, head, c.Epsilon)
 		}
 		first++
@@ -152,8 +152,9 @@ func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 func (w *work) attend() {
 	c := &w.m.cfg
 	a := &w.attention
-	a.group = c.Heads / c.KVHeads
-	a.window = w.m.layers[a.layer].window
+	y := &w.m.layers[a.layer]
+	a.group, a.window = c.Heads/y.keyHeads, y.window
+	w.attended.Resize(w.rows, c.Heads*y.values)
 	a.jobs = a.jobs[:0]
 	for i := range w.spans {
 		a.divide(&w.spans[i])
@@ -186,13 +187,13 @@ func (p *partTask) Do(_, lo, hi int) {
 
 // divide adds the jobs of a span.
 func (a *attentionTask) divide(s *span) {
-	w, c := a.w, &a.w.m.cfg
+	w, c, heads := a.w, &a.w.m.cfg, a.w.m.layers[a.layer].keyHeads
 	tiles := (s.rows + tileRows - 1) / tileRows
 	// Later positions take longer, and come first. The heads that share a key
 	// head alternate, so that they share the loads.
 	slices := (a.group*s.rows + sliceRows - 1) / sliceRows
 	if n := w.m.threads.Threads(); n > 1 {
-		slices = max(slices, (4*n+c.KVHeads-1)/c.KVHeads)
+		slices = max(slices, (4*n+heads-1)/heads)
 	}
 	slices = min(slices, tiles)
 	if c.Latent != nil && s.rows == 1 { // the only key head is read by many queries
@@ -204,7 +205,7 @@ func (a *attentionTask) divide(s *span) {
 	}
 	for slice := slices - 1; slice >= 0; slice-- {
 		from, to := tiles*slice/slices*tileRows, min(tiles*(slice+1)/slices*tileRows, s.rows)
-		for head := range c.KVHeads {
+		for head := range heads {
 			a.jobs = append(a.jobs, attentionJob{span: s, head: head, from: from, to: to, end: a.group})
 		}
 	}
@@ -233,7 +234,8 @@ type attentionTask struct {
 func (a *attentionTask) Do(thread, lo, hi int) {
 	w := a.w
 	c := &w.m.cfg
-	values := c.ValueDim()
+	y := &w.m.layers[a.layer]
+	values := y.values
 	for _, j := range a.jobs[lo:hi] {
 		s := j.span
 		at, row, heads := j.head*a.group+j.first, s.row+j.from, j.end-j.first
@@ -242,18 +244,21 @@ func (a *attentionTask) Do(thread, lo, hi int) {
 		}
 		q := queries{
 			head: j.head, heads: heads, rows: j.to - j.from, stride: w.query.stride, first: s.first + j.from, step: 1, window: a.window, blocks: s.blocks,
-			q: w.query.data[row*w.query.stride+at*c.HeadDim:], out: w.attended.From(row)[at*values:], outStride: c.Heads * values,
+			q: w.query.data[row*w.query.stride+at*y.dim:], out: w.attended.From(row)[at*values:], outStride: c.Heads * values,
 		}
-		if sinks := w.m.layers[a.layer].sinks; sinks != nil {
-			q.sinks = sinks[at:][:heads]
+		if y.sinks != nil {
+			q.sinks = y.sinks[at:][:heads]
+		}
+		if w.m.slopes != nil {
+			q.slopes = w.m.slopes[at:][:heads]
 		}
 		if s.rows == 1 {
 			// The rows of a product are the query heads that share a key head.
 			if w.single() && c.Latent == nil {
 				w.placeHead(0, j.head)
 			}
-			q.heads, q.rows, q.stride, q.step, q.outStride = 1, heads, c.HeadDim, 0, values
-			q.q = q.q[:heads*c.HeadDim] // other threads place the next heads
+			q.heads, q.rows, q.stride, q.step, q.outStride = 1, heads, y.dim, 0, values
+			q.q = q.q[:heads*y.dim] // other threads place the next heads
 		}
 		a.run(&a.scratch[thread], s.cache, q)
 	}
@@ -277,21 +282,23 @@ type queries struct {
 	out       []float32 // D numbers a row
 	outStride int
 	sinks     []float32 // scores without a value, one a head, or nil
+	slopes    []float32 // of scores by the distance, one a head, or nil
 }
 
 // run computes the attention of q's rows over the cache and writes the weighted
 // values.
 func (a *attentionTask) run(s *attentionScratch, cache *kvCache, q queries) {
-	dim, values, panels := a.w.m.cfg.HeadDim, a.w.m.cfg.ValueDim(), cache.Panels()
+	y := &a.w.m.layers[a.layer]
+	dim, values, slot := y.dim, y.values, y.slot
 	padded := (q.rows + tileRows - 1) / tileRows * tileRows // rows of state of a head
-	s.resize(dim, panels, q.heads*padded)
+	s.resize(cache.shape, cache.Panels(slot), q.heads*padded)
 	// A single tile of queries reads float16 directly; for several tiles one
 	// conversion is faster.
 	s.halves = cache.Type() == tensor.F16 && q.heads*q.rows <= tileRows && cache.shape.Latent == 0
 	end := q.end(q.rows - 1) // positions visible to the last row
 	s.limit = a.w.m.cfg.AttentionCap
 	for base := q.begin(0); base < end; base += kvChunk {
-		s.read(cache, base/kvChunk, a.w.m.layers[a.layer].slot, q.head, dim, min(end-base, kvChunk))
+		s.read(cache, base/kvChunk, slot, q.head, dim, min(end-base, kvChunk))
 		for r := 0; r < q.rows; r += tileRows {
 			rows := min(tileRows, q.rows-r)
 			n := min(q.end(r+rows-1)-base, kvChunk)
@@ -301,6 +308,9 @@ func (a *attentionTask) run(s *attentionScratch, cache *kvCache, q queries) {
 			for h := range q.heads {
 				one := q
 				one.q = q.q[h*dim:]
+				if one.slopes != nil {
+					one.slopes = q.slopes[h:]
+				}
 				s.tile(one, h*padded, r, rows, base, n, dim)
 			}
 		}
@@ -311,7 +321,7 @@ func (a *attentionTask) run(s *attentionScratch, cache *kvCache, q queries) {
 			row := s.sum[at*s.width:][:values]
 			tensor.Scale(row, s.share(at, q.sink(h, r)))
 			if values != dim {
-				cache.Spread(row) // the value is a part of the key
+				cache.Spread(slot, row) // the value is a part of the key
 			}
 			copy(q.out[r*q.outStride+h*values:], row)
 		}
@@ -338,6 +348,18 @@ func (q queries) sink(h, r int) float32 {
 		return q.sinks[r]
 	}
 	return q.sinks[h]
+}
+
+// lean subtracts the distances of the positions from base on, times the slope of the
+// head, from the scores of row r. The rows are heads if all have one position.
+func (q queries) lean(scores []float32, base, r int) {
+	slope := q.slopes[0]
+	if q.step == 0 {
+		slope = q.slopes[r]
+	}
+	for j := range scores {
+		scores[j] -= slope * float32(q.position(r)-base-j)
+	}
 }
 
 // position returns the position of a row.
@@ -400,19 +422,22 @@ type attentionScratch struct {
 	total  []float32 // rows, the sum of exponentials so far
 }
 
-func (s *attentionScratch) resize(dim, panels, rows int) {
+func (s *attentionScratch) resize(shape cacheShape, panels, rows int) {
 	s.width = panels * Block
+	dim := max(shape.Dim, shape.LocalDim)
+	most := (dim + Block - 1) / Block
 	if s.scores == nil {
 		s.scores = make([]float32, tileRows*kvChunk)
 		s.keyBuf = make([]float32, kvChunk*dim)
-		s.valBuf = make([]float32, kvChunk*s.width)
+		s.valBuf = make([]float32, kvChunk*most*Block)
 		s.keys = make([]factor, kvChunk/Block)
-		s.values = make([]factor, panels)
+		s.values = make([]factor, most)
 		s.capped = make([]float32, kvChunk)
 	}
+	s.values = s.values[:panels]
 	if len(s.total) < rows {
 		padded := (rows + tileRows - 1) / tileRows * tileRows
-		s.sum = make([]float32, padded*s.width)
+		s.sum = make([]float32, padded*most*Block)
 		s.most, s.total = make([]float32, padded), make([]float32, padded)
 	}
 }
@@ -469,6 +494,9 @@ func (s *attentionScratch) tile(q queries, state, r, rows, base, n, dim int) {
 		scores := s.scores[i*kvChunk:][:padded]
 		if s.limit != 0 {
 			softCap(scores, s.limit, s.capped[:padded])
+		}
+		if q.slopes != nil {
+			q.lean(scores, base, r+i)
 		}
 		for j := range max(0, min(q.sees(r+i)-base, padded)) {
 			scores[j] = float32(math.Inf(-1))

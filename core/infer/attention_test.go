@@ -115,7 +115,7 @@ func readBack(c *kvCache, head, dim, n int) (keys, values []float32) {
 				keys[p*dim+d] = k[d*Block+p-base]
 			}
 		}
-		for part := range c.Panels() {
+		for part := range c.Panels(0) {
 			v := c.Values(chunk, 0, head, part, min(n-base, Block)+at, valBuf)
 			for p := base; p < min(base+Block, n); p++ {
 				copy(values[p*dim+part*Block:(p+1)*dim], v[(at+p-base)*Block:][:Block])

@@ -14,7 +14,7 @@ func (w *work) feedForward(y *layer) {
 		w.mixture(y)
 		return
 	}
-	w.hidden.Resize(w.rows, w.m.cfg.Hidden)
+	w.hidden.Resize(w.rows, y.wide)
 	if y.cutoff != arch.Dense {
 		w.sparse(y) // hidden: T×F
 	} else {
@@ -105,6 +105,10 @@ func activation(dst, x []float32, act arch.Activation) {
 			x[i], dst[i] = v*k, 1/k
 		}
 		tensor.SiLUMul(dst, x, dst)
+	case arch.ReLU:
+		for i, v := range x {
+			dst[i] = max(v, 0)
+		}
 	case arch.ReLU2: // So et al., arXiv 2109.08668
 		for i, v := range x {
 			v = max(v, 0)

@@ -55,7 +55,7 @@ func (m *Model) hashWeights(h hash.Hash) {
 	linearWeights(m.output)
 	hashFloats(h, m.ropeShort)
 	hashFloats(h, m.ropeLong)
-	for _, v := range [][]float32{m.positions, m.outputNorm.bias} {
+	for _, v := range [][]float32{m.positions, m.inputNorm.gain, m.inputNorm.bias, m.outputNorm.bias} {
 		if v != nil {
 			hashFloats(h, v)
 		}
@@ -79,6 +79,9 @@ func (m *Model) hashWeights(h hash.Hash) {
 			}
 			hashFloats(h, y.latent.queryNorm.gain)
 			hashFloats(h, y.latent.norm.gain)
+		}
+		if y.scale != nil {
+			hashFloats(h, y.scale)
 		}
 		if y.altup != nil {
 			for _, l := range y.altup.matrices() {

@@ -51,7 +51,7 @@ func newPass(observer Observer, spans ...span) pass {
 func (m *Model) forward(ctx context.Context, p pass) error {
 	w := &m.work
 	w.begin(p)
-	all := p.allRows() || m.altup != nil // whose streams pass all layers
+	all := p.allRows() || m.altup != nil // whose numbers pass all layers
 	if m.altup != nil {
 		w.spread() // streams: K×T×C
 	}
@@ -61,12 +61,13 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 			return err
 		}
 		w.observeLayer(i)
-		if y.altup != nil {
-			w.predict(i) // x: T×C
+		w.altup.layer = i
+		if m.many {
+			w.predict() // x: T×C
 		}
 		w.norm(&y.attentionNorm) // normed: T×C
 		last := i == len(m.layers)-1 && !all
-		if y.altup != nil {
+		if m.many {
 			w.aside(y.altup) // laurel: T×C
 		}
 		if y.mixer != nil {
@@ -86,7 +87,7 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 			w.norm(&y.hiddenNorm) // of the input of attention
 		}
 		w.add(&w.out, &y.attentionPost) // x: T×C
-		if y.altup != nil {
+		if m.many {
 			w.altup.run(joinLaurel) // x: T×C
 		}
 		if m.cfg.Hidden == 0 {
@@ -102,9 +103,12 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		if y.altup != nil {
 			w.correct(y.altup) // streams: K×T×C
 		}
+		if y.scale != nil {
+			tensor.Scale(w.x[:w.rows*m.cfg.Width], y.scale[0])
+		}
 		w.deepen(i)
 	}
-	if m.altup != nil {
+	if m.many {
 		w.gather() // x: T×C
 	}
 	w.observeLayer(len(m.layers))
@@ -134,6 +138,11 @@ func (w *work) project(i int, y *layer) {
 	} else if w.m.gates {
 		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.both})
 		w.m.threads.For(w.rows, 1, &w.parting) // q, gates: T×(H·D)
+	} else if y.value.weight == nil && !y.shares { // values are keys without their norm and rotation
+		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.query, &w.query})
+		for t := range w.rows {
+			copy(w.value.row(t, y.keyHeads*y.dim), w.key.row(t, y.keyHeads*y.dim))
+		}
 	} else if y.shares {
 		w.multiply(&w.normed, term{&y.query, &w.query}) // q: T×(H·D)
 	} else {
@@ -266,15 +275,16 @@ func (w *work) begin(p pass) {
 	if c.Altup != nil {
 		w.altup.resize(w.m, p.rows)
 	}
-	w.query.resize(p.rows, c.Heads*c.HeadDim)
+	dim, keys := max(c.HeadDim, c.LocalHeadDim), max(c.KVHeads*c.HeadDim, c.LocalKVHeads*c.LocalHeadDim)
+	w.query.resize(p.rows, c.Heads*dim)
 	if w.m.gates {
 		w.both.resize(p.rows, 2*c.Heads*c.HeadDim)
 		w.gates.resize(p.rows, c.Heads*c.HeadDim)
 	}
-	w.key.resize(p.rows, c.KVHeads*c.HeadDim)
-	w.value.resize(p.rows, c.KVHeads*c.HeadDim)
+	w.key.resize(p.rows, keys)
+	w.value.resize(p.rows, keys)
 	w.out.resize(p.rows, c.Width)
-	wide := max(c.Hidden, c.ExpertHidden, c.SharedHidden)
+	wide := max(c.HiddenOf(c.Layers-1), c.ExpertHidden, c.SharedHidden)
 	w.gate.resize(p.rows, wide)
 	w.up.resize(p.rows, wide)
 	w.logits.resize(p.keep, c.Vocab)
@@ -289,6 +299,11 @@ func (w *work) begin(p pass) {
 	if w.m.positions != nil {
 		for t := range w.rows {
 			tensor.Add(w.x[t*c.Width:(t+1)*c.Width], w.m.positions[w.position(t)*c.Width:][:c.Width])
+		}
+	}
+	if w.m.inputNorm.gain != nil {
+		for t := range w.rows {
+			w.m.inputNorm.apply(w.stream(t), w.stream(t), c.Epsilon)
 		}
 	}
 	w.turn()

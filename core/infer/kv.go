@@ -44,14 +44,20 @@ type cacheShape struct {
 	// Latent is the number of first dimensions of a key that are the value too.
 	// If zero, values are stored.
 	Latent int
+	// Local marks the layers whose LocalHeads have LocalDim dimensions; nil: none.
+	Local                []bool
+	LocalHeads, LocalDim int
 }
 
-// values returns the dimensions of a value.
-func (s cacheShape) values() int {
-	if s.Latent > 0 {
-		return s.Latent
-	}
-	return s.Dim
+// cacheSlot is the layout of a layer.
+type cacheSlot struct {
+	heads, dim int
+	panels     int // ⌈D/32⌉
+	spread     int // dimensions that are mixed, a power of two
+	values     int // dimensions of a value
+	keyBytes   int // keys of a head in a chunk, including scales
+	valueBytes int
+	at         int // of the layer in a chunk
 }
 
 // kvCache holds the keys and values of a session. It is not safe for concurrent
@@ -60,13 +66,10 @@ func (s cacheShape) values() int {
 type kvCache struct {
 	shape  cacheShape
 	typ    tensor.Type
-	panels int // ⌈D/32⌉
-	spread int // dimensions that are mixed, a power of two
+	slots  []cacheSlot // by layer
+	bytes  int         // of a chunk
 	chunks [][]byte
 	shared []int // first positions of each chunk that others read too
-
-	keyBytes   int // keys of a head in a chunk, including scales
-	valueBytes int
 }
 
 // kvSupported reports whether a cache stores type t: F32, F16 or Q8_0.
@@ -79,21 +82,35 @@ func newCache(s cacheShape, t tensor.Type) (*kvCache, error) {
 	if !kvSupported(t) {
 		return nil, fmt.Errorf("unsupported type of keys and values: %v", t)
 	}
-	if s.Layers < 0 || s.Layers > 0 && (s.Heads < 1 || s.Dim < 1) {
-		return nil, fmt.Errorf("bad cache shape: %d layers, %d heads of %d", s.Layers, s.Heads, s.Dim)
+	if s.Layers < 0 || s.Layers > 0 && (s.Heads < 1 || s.Dim < 1) || s.Local != nil && (len(s.Local) != s.Layers || s.LocalHeads < 1 || s.LocalDim < 1) {
+		return nil, fmt.Errorf("bad cache shape: %+v", s)
 	}
-	c := &kvCache{shape: s, typ: t, panels: (s.Dim + Block - 1) / Block, spread: (s.Dim | s.Latent) & -(s.Dim | s.Latent)}
-	size := elemBytes(t)
-	c.keyBytes = s.Dim * kvChunk * size
-	c.valueBytes = c.panels * Block * kvChunk * size
-	if t == tensor.Q8_0 {
-		c.keyBytes += c.panels * kvChunk * 2
-		c.valueBytes += c.panels * kvChunk * 2
-	}
-	if s.Latent > 0 {
-		c.valueBytes = 0
+	c := &kvCache{shape: s, typ: t}
+	for i := range s.Layers {
+		one := newSlot(s.Heads, s.Dim, s.Latent, t)
+		if s.Local != nil && s.Local[i] {
+			one = newSlot(s.LocalHeads, s.LocalDim, s.Latent, t)
+		}
+		one.at = c.bytes
+		c.bytes += one.heads * (one.keyBytes + one.valueBytes)
+		c.slots = append(c.slots, one)
 	}
 	return c, nil
+}
+
+func newSlot(heads, dim, latent int, t tensor.Type) cacheSlot {
+	s := cacheSlot{heads: heads, dim: dim, panels: (dim + Block - 1) / Block, spread: (dim | latent) & -(dim | latent), values: dim}
+	size := elemBytes(t)
+	s.keyBytes = dim * kvChunk * size
+	s.valueBytes = s.panels * Block * kvChunk * size
+	if t == tensor.Q8_0 {
+		s.keyBytes += s.panels * kvChunk * 2
+		s.valueBytes += s.panels * kvChunk * 2
+	}
+	if latent > 0 {
+		s.valueBytes, s.values = 0, latent
+	}
+	return s
 }
 
 func elemBytes(t tensor.Type) int {
@@ -107,15 +124,13 @@ func elemBytes(t tensor.Type) int {
 }
 
 // Panels returns the number of value panels of a head.
-func (c *kvCache) Panels() int { return (c.shape.values() + Block - 1) / Block }
+func (c *kvCache) Panels(layer int) int { return (c.slots[layer].values + Block - 1) / Block }
 
 // Type returns the element type.
 func (c *kvCache) Type() tensor.Type { return c.typ }
 
 // ChunkBytes returns the memory of a chunk.
-func (c *kvCache) ChunkBytes() int {
-	return c.shape.Layers * c.shape.Heads * (c.keyBytes + c.valueBytes)
-}
+func (c *kvCache) ChunkBytes() int { return c.bytes }
 
 // Reserve allocates the positions below n.
 func (c *kvCache) Reserve(n int) {
@@ -174,24 +189,26 @@ func (c *kvCache) Bytes() int { return len(c.chunks) * c.ChunkBytes() }
 
 // keys and values return the memory of a head in a chunk.
 func (c *kvCache) keys(chunk, layer, head int) []byte {
-	at := (layer*c.shape.Heads + head) * (c.keyBytes + c.valueBytes)
-	return c.chunks[chunk][at : at+c.keyBytes]
+	s := &c.slots[layer]
+	at := s.at + head*(s.keyBytes+s.valueBytes)
+	return c.chunks[chunk][at : at+s.keyBytes]
 }
 
 func (c *kvCache) values(chunk, layer, head int) []byte {
-	at := (layer*c.shape.Heads+head)*(c.keyBytes+c.valueBytes) + c.keyBytes
-	return c.chunks[chunk][at : at+c.valueBytes]
+	s := &c.slots[layer]
+	at := s.at + head*(s.keyBytes+s.valueBytes) + s.keyBytes
+	return c.chunks[chunk][at : at+s.valueBytes]
 }
 
-// Spread prepares heads of D numbers to be stored as keys or multiplied by
+// Spread prepares heads of a layer to be stored as keys or multiplied by
 // keys. For Q8_0 it multiplies by Hadamard's matrix over √n, n the largest
 // power of two that divides D (and the latent dimensions), which is its own
 // inverse (Ashkboos et al., arXiv 2404.00456); otherwise it does nothing.
-func (c *kvCache) Spread(heads []float32) {
+func (c *kvCache) Spread(layer int, heads []float32) {
 	if c.typ != tensor.Q8_0 {
 		return
 	}
-	n := c.spread
+	n := c.slots[layer].spread
 	scale := float32(1 / math.Sqrt(float64(n)))
 	for ; len(heads) > 0; heads = heads[n:] {
 		x := heads[:n]
@@ -218,7 +235,7 @@ func (c *kvCache) Store(layer, head, pos int, key, value []float32) {
 	p := pos % kvChunk
 	switch c.typ {
 	case tensor.F32:
-		block := floats(k)[p/Block*c.shape.Dim*Block+p%Block:]
+		block := floats(k)[p/Block*len(key)*Block+p%Block:]
 		for d, x := range key {
 			block[d*Block] = x
 		}
@@ -232,13 +249,13 @@ func (c *kvCache) Store(layer, head, pos int, key, value []float32) {
 	case tensor.F16:
 		c.storeF16(k, v, p, key, value)
 	case tensor.Q8_0:
-		c.storeQ8(k, v, p, key, value)
+		c.storeQ8(c.slots[layer].panels, k, v, p, key, value)
 	}
 }
 
 func (c *kvCache) storeF16(k, v []byte, p int, key, value []float32) {
 	var half [2 * Block]byte
-	block := k[2*(p/Block*c.shape.Dim*Block+p%Block):]
+	block := k[2*(p/Block*len(key)*Block+p%Block):]
 	for j := 0; j < len(key); j += Block {
 		n := min(Block, len(key)-j)
 		tensor.ToF16(half[:2*n], key[j:j+n])
@@ -254,13 +271,13 @@ func (c *kvCache) storeF16(k, v []byte, p int, key, value []float32) {
 
 // Q8_0: the scales follow the elements. A block of keys has ⌈D/32⌉ rows of 32
 // scales, one for each position; a panel of values has one for each row.
-func (c *kvCache) storeQ8(k, v []byte, p int, key, value []float32) {
-	elems := c.shape.Dim * kvChunk
-	block := k[p/Block*c.shape.Dim*Block+p%Block:]
-	keyScales := k[elems+2*(p/Block*c.panels*Block+p%Block):]
+func (c *kvCache) storeQ8(panels int, k, v []byte, p int, key, value []float32) {
+	elems := len(key) * kvChunk
+	block := k[p/Block*len(key)*Block+p%Block:]
+	keyScales := k[elems+2*(p/Block*panels*Block+p%Block):]
 	var valueScales []byte
 	if value != nil {
-		valueScales = v[c.panels*Block*kvChunk:]
+		valueScales = v[panels*Block*kvChunk:]
 	}
 	var q [Block]int8
 	for j := 0; j < len(key); j += Block {
@@ -300,7 +317,7 @@ func quantize(q []int8, x []float32) uint16 {
 // KeysF16 returns the keys of a head for the block-th 32 positions of a chunk
 // in a cache of F16: D × 32, positions contiguous.
 func (c *kvCache) KeysF16(chunk, layer, head, block int) []byte {
-	n := 2 * c.shape.Dim * Block
+	n := 2 * c.slots[layer].dim * Block
 	return c.keys(chunk, layer, head)[block*n : (block+1)*n]
 }
 
@@ -316,7 +333,8 @@ func (c *kvCache) ValuesF16(chunk, layer, head, part, n int) []byte {
 // D·32 numbers, unless the elements are float32.
 func (c *kvCache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
 	k := c.keys(chunk, layer, head)
-	n := c.shape.Dim * Block
+	s := &c.slots[layer]
+	n := s.dim * Block
 	switch c.typ {
 	case tensor.F32:
 		return floats(k)[block*n : (block+1)*n]
@@ -324,9 +342,9 @@ func (c *kvCache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
 		tensor.FromF16(buf[:n], c.KeysF16(chunk, layer, head, block))
 	case tensor.Q8_0:
 		var scales [Block]float32
-		for d := range c.shape.Dim {
+		for d := range s.dim {
 			if d%Block == 0 {
-				at := c.shape.Dim*kvChunk + 2*(block*c.panels+d/Block)*Block
+				at := s.dim*kvChunk + 2*(block*s.panels+d/Block)*Block
 				tensor.FromF16(scales[:], k[at:at+2*Block])
 			}
 			row, out := k[block*n+d*Block:][:Block], buf[d*Block:][:Block]
@@ -351,7 +369,7 @@ func (c *kvCache) Values(chunk, layer, head, part, n int, buf []float32) []float
 	case tensor.F16:
 		tensor.FromF16(buf[:n*Block], c.ValuesF16(chunk, layer, head, part, n))
 	case tensor.Q8_0:
-		scales := v[c.panels*Block*kvChunk+2*part*kvChunk:]
+		scales := v[c.slots[layer].panels*Block*kvChunk+2*part*kvChunk:]
 		for p := range n {
 			d := tensor.F16ToF32(le.Uint16(scales[2*p:]))
 			row, out := v[at+p*Block:][:Block], buf[p*Block:][:Block]

@@ -58,7 +58,7 @@ func TestStore(t *testing.T) {
 						for d := range dim {
 							check(k[d*Block+pos%Block], at(layer, head, pos, 0), d, "key")
 						}
-						for p := range c.Panels() {
+						for p := range c.Panels(0) {
 							v := c.Values(pos/kvChunk, layer, head, p, pos%kvChunk+1, buf)
 							for d := p * Block; d < (p+1)*Block; d++ {
 								x := v[pos%kvChunk*Block+d%Block]
@@ -116,16 +116,16 @@ func TestLatentCache(t *testing.T) {
 			key[i] = float32(r.NormFloat64())
 		}
 		stored := slices.Clone(key)
-		c.Spread(stored)
+		c.Spread(0, stored)
 		c.Store(1, 0, 33, stored, nil)
 		var s attentionScratch
-		s.resize(80, c.Panels(), 1)
+		s.resize(c.shape, c.Panels(0), 1)
 		s.read(c, 0, 1, 0, 80, 40)
 		var got []float32
-		for p := range c.Panels() {
+		for p := range c.Panels(0) {
 			got = append(got, s.values[p].floats[33*Block:][:Block]...)
 		}
-		c.Spread(got)
+		c.Spread(0, got)
 		if len(got) != 64 || similar(got, key[:64]) < near {
 			t.Errorf("%v: got %v, want %v", typ, got, key[:64])
 		}
@@ -177,11 +177,11 @@ func TestSpread(t *testing.T) {
 			want := float64(tensor.Dot(q, k))
 			plain := product(q, k)
 			same := slices.Clone(k)
-			if exact.Spread(same); !slices.Equal(same, k) {
+			if exact.Spread(0, same); !slices.Equal(same, k) {
 				t.Fatal("a cache of floats spreads")
 			}
-			bytes.Spread(k)
-			bytes.Spread(q)
+			bytes.Spread(0, k)
+			bytes.Spread(0, q)
 			if got := float64(tensor.Dot(q, k)); math.Abs(got-want) > 1e-4 {
 				t.Fatalf("D=%d: %v became %v", dim, want, got)
 			}

@@ -182,7 +182,7 @@ func (w *work) placeLatent(t int) {
 	}
 	tensor.Scale(q, w.m.attentionScale*w.cooling(t))
 	cache := w.spans[w.owner[t]].cache
-	cache.Spread(q)
-	cache.Spread(k)
+	cache.Spread(y.slot, q)
+	cache.Spread(y.slot, k)
 	cache.Store(y.slot, 0, w.position(t), k, nil)
 }

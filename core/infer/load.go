@@ -51,15 +51,18 @@ type Model struct {
 
 	embedding  *embedding
 	positions  []float32 // Context×C, added to the embeddings, or nil
-	altup      *altup    // of several residual streams, or nil
+	altup      *altup    // of numbers of each token for each layer, or nil
+	many       bool      // several residual streams
 	layers     []layer
+	inputNorm  norm   // C, of the embeddings
 	outputNorm norm   // C
 	output     linear // C → V
 
 	embeddingScale float32
 	attentionScale float32 // factor of q·k
 	act            arch.Activation
-	gates          bool // of the results of heads, by queries
+	slopes         []float32 // H, of scores by the distance, or nil
+	gates          bool      // of the results of heads, by queries
 
 	ropeShort, ropeLong []float32 // D/2 divisors of RoPE's frequencies, or nil
 
@@ -98,6 +101,8 @@ type layer struct {
 	keyNorm       headNorm
 	sinks         []float32 // H, scores without a value, or nil
 	mixer         *mixer    // instead of attention, or nil
+	dim, keyHeads int       // D and G of the layer
+	values        int       // of a head in the cache
 	slot          int       // of its keys and values in the cache
 	shares        bool      // they are those of an earlier layer
 	valueNorm     norm      // D, of the values of each head
@@ -115,6 +120,8 @@ type layer struct {
 	experts    []feed    // experts that the router chooses from, instead of feed
 	hiddenPost norm      // C, of the result
 	cutoff     float32   // of gates, or arch.Dense
+	wide       int       // F of the layer
+	scale      []float32 // one factor of the result, or nil
 
 	altup *altupLayer // of several residual streams, or nil
 }

@@ -20,10 +20,17 @@ func (m *Model) load(l *loader) {
 	m.embedding = l.embedding(arch.TokenEmbedding, c.Width, c.Vocab)
 	m.positions = l.vector(arch.Positions, c.Width*c.Context)
 	m.outputNorm = l.norm(c.OutputNorm(), c.Width, y)
+	if y.EmbeddingNorm {
+		m.inputNorm = l.norm(arch.EmbeddingNorm, c.Width, y)
+	}
+	if y.ALiBi {
+		m.slopes = arch.Slopes(c.Heads)
+	}
 	if l.there(arch.Output) {
 		m.output = l.linear("output", c.Width, c.Vocab)
 	} else {
 		m.output = l.linear("token_embd", c.Width, c.Vocab)
+		m.output.bias = l.vector(arch.OutputBias, c.Vocab)
 	}
 	if c.Rope.Scaling == arch.LongRope {
 		m.ropeShort = l.divisors(arch.RopeShort, c.Rope.Dims/2)
@@ -32,7 +39,7 @@ func (m *Model) load(l *loader) {
 		m.ropeShort = l.divisors(arch.RopeFreqs, c.Rope.Dims/2)
 		m.ropeLong = m.ropeShort
 	}
-	if c.Altup != nil {
+	if m.many = c.Altup != nil && c.Altup.Streams > 1; c.Altup != nil && c.Altup.PerLayer > 0 {
 		m.altup = &altup{}
 		m.altup.load(l, c)
 	}
@@ -40,7 +47,11 @@ func (m *Model) load(l *loader) {
 	slot, at := 0, 0
 	for i := range m.layers {
 		l.begin(arch.Block(i), c.Layer(i, l.there))
-		m.layers[i].slot, m.layers[i].cutoff = slot, c.Cutoff(i)
+		m.layers[i].slot, m.layers[i].cutoff, m.layers[i].wide = slot, c.Cutoff(i), c.HiddenOf(i)
+		m.layers[i].dim, m.layers[i].keyHeads, m.layers[i].values = c.HeadDimOf(i), c.KVHeadsOf(i), c.HeadDimOf(i)
+		if c.Latent != nil {
+			m.layers[i].values = c.Latent.Rank
+		}
 		if c.Recurs(i) {
 			m.layers[i].loadRecurrent(l, c, at)
 			at += c.Mixer.Memory(c.Width)
@@ -86,7 +97,7 @@ func (y *layer) loadRecurrent(l *loader, c Config, at int) {
 
 func (y *layer) load(l *loader, c Config) {
 	style := c.Style()
-	queries, keys := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	queries, keys := c.Heads*y.dim, y.keyHeads*y.dim
 	y.attentionNorm = l.norm("attn_norm", c.Width, style)
 	// Weights are in memory in load order, which is the order of use.
 	switch {
@@ -107,12 +118,12 @@ func (y *layer) load(l *loader, c Config) {
 			y.query = l.linear("attn_q", c.Width, queries)
 		}
 	}
-	y.queryNorm = l.headNorm("attn_q_norm.weight", c.Heads, c.HeadDim, style)
+	y.queryNorm = l.headNorm("attn_q_norm.weight", c.Heads, y.dim, style)
 	if !y.shares {
-		y.keyNorm = l.headNorm("attn_k_norm.weight", c.KVHeads, c.HeadDim, style)
+		y.keyNorm = l.headNorm("attn_k_norm.weight", y.keyHeads, y.dim, style)
 	}
 	if style.ValueNorm {
-		y.valueNorm.gain = slices.Repeat([]float32{1}, c.HeadDim)
+		y.valueNorm.gain = slices.Repeat([]float32{1}, y.dim)
 	}
 	y.attentionOut = l.linear("attn_output", queries, c.Width)
 	y.attentionPost = l.norm("post_attention_norm", c.Width, style)
@@ -142,12 +153,12 @@ func (y *layer) loadFeed(l *loader, c Config) {
 	case l.expects("ffn_gate_inp.weight"):
 		y.loadExperts(l, c)
 	case !style.Gated:
-		y.feed.up = l.linear("ffn_up", c.Width, c.Hidden)
-		y.feed.down = l.linear("ffn_down", c.Hidden, c.Width)
+		y.feed.up = l.linear("ffn_up", c.Width, y.wide)
+		y.feed.down = l.linear("ffn_down", y.wide, c.Width)
 	case l.expects("ffn_gate.weight"):
-		y.feed.gate = l.linear("ffn_gate", c.Width, c.Hidden)
-		y.feed.up = l.linear("ffn_up", c.Width, c.Hidden)
-		y.feed.down = l.linear("ffn_down", c.Hidden, c.Width)
+		y.feed.gate = l.linear("ffn_gate", c.Width, y.wide)
+		y.feed.up = l.linear("ffn_up", c.Width, y.wide)
+		y.feed.down = l.linear("ffn_down", y.wide, c.Width)
 	default:
 		parts := l.linears("ffn_up", c.Width, c.Hidden, c.Hidden)
 		y.feed.gate, y.feed.up = parts[0], parts[1]

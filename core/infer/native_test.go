@@ -343,6 +343,11 @@ func rms(a, b []float32) float64 {
 	return math.Sqrt(sum / float64(len(a)))
 }
 
+// rivals returns the architectures that llama.cpp computes too.
+func rivals() []string {
+	return slices.DeleteFunc(arch.Known(), func(name string) bool { return name == "gptj" || name == "gptneo" || name == "opt" })
+}
+
 // rival returns the small shape of an architecture, with random weights, that
 // llama.cpp supports as well: it ignores the window in llama and phi3 and the
 // attention scale in gemma2, and has only GELU's tanh form.
@@ -363,6 +368,8 @@ func rival(name string, widen func(*Config)) (Config, Memory) {
 		cfg.Mixer.Inner = 128
 	case "exaone4":
 		cfg.Window, cfg.Windowed, cfg.Unrotated = 0, nil, nil
+	case "gemma4": // llama.cpp takes the keys of the two layers before those that share them
+		cfg.Windowed = []bool{true, true, false, true, true, false}
 	case "gemma3n": // llama.cpp has two sizes, and cuts gates by the deviation of one number fewer
 		cfg.Hidden = 512
 		cfg.Layers, cfg.Windowed, cfg.Altup = 23, make([]bool, 23), &arch.Altup{Streams: 4, Rank: 64, PerLayer: 256, Shared: 3, Cutoffs: make([]float32, 23)}
@@ -401,6 +408,10 @@ func rival(name string, widen func(*Config)) (Config, Memory) {
 			delete(weights, tensor)
 		}
 	}
+	if name == "gemma4" { // llama.cpp requires divisors
+		a := Array{[]int{cfg.Rope.Dims / 2}, slices.Repeat([]float32{1, 1e30}, cfg.Rope.Dims/4)}
+		weights[arch.RopeFreqs] = a
+	}
 	if name == "gemma3n" { // rounding grows with larger gains
 		for i := range cfg.Layers {
 			tensor.Scale(weights[arch.Block(i)+"attn_q_norm.weight"].Data, 0.25)
@@ -418,7 +429,7 @@ func rival(name string, widen func(*Config)) (Config, Memory) {
 // where it supports the file; if it has experts, with all of them in use.
 func TestArchitecturesAgainstLibllama(t *testing.T) {
 	c := native(t)
-	for _, name := range arch.Known() {
+	for _, name := range rivals() {
 		cfg, weights := rival(name, func(c *Config) { c.ExpertsUsed, c.ExpertGroups, c.GroupsUsed = c.Experts, 0, 0 })
 		path := write(t, cfg, weights, matrices(tensor.F32))
 		least, same := compare(t, c, path, draw(300, cfg.Vocab), "f32", tensor.F32)
@@ -434,7 +445,7 @@ func TestArchitecturesAgainstLibllama(t *testing.T) {
 // equal: rounding decides there, and the logits are not compared.
 func TestExpertsAgainstLibllama(t *testing.T) {
 	c := native(t)
-	for _, name := range arch.Known() {
+	for _, name := range rivals() {
 		cfg, weights := rival(name, func(*Config) {})
 		if cfg.Experts == 0 {
 			continue

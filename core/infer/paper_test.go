@@ -64,6 +64,8 @@ func (p paper) act(x float64) float64 {
 	switch p.c.Act() {
 	case arch.GELU:
 		return x * 0.5 * (1 + math.Erf(x/math.Sqrt2))
+	case arch.ReLU:
+		return max(x, 0)
 	case arch.ReLU2:
 		return max(x, 0) * max(x, 0)
 	case arch.GELUTanh:
@@ -237,6 +239,9 @@ func (p paper) attention(layer, t int, q []float64, k, v [][]float64) []float64 
 	scale := float64(p.c.AttentionScale)
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(d))
+		if p.y.Unscaled {
+			scale = 1
+		}
 	}
 	if p.c.Cooling != 0 {
 		scale *= 1 + float64(p.c.Cooling)*math.Log(1+math.Floor(float64(t)/float64(p.c.Rope.OriginalContext)))
@@ -251,6 +256,9 @@ func (p paper) attention(layer, t int, q []float64, k, v [][]float64) []float64 
 		for s := from; s <= t; s++ {
 			for i := range d {
 				score[s] += q[h*d+i] * k[s][kh*d+i] * scale
+			}
+			if p.y.ALiBi {
+				score[s] -= slope(h, p.c.Heads) * float64(t-s)
 			}
 			if limit := float64(p.c.AttentionCap); limit != 0 {
 				score[s] = limit * math.Tanh(score[s]/limit)
@@ -270,6 +278,18 @@ func (p paper) attention(layer, t int, q []float64, k, v [][]float64) []float64 
 	return out
 }
 
+// slope returns the slope of a head by ALiBi's recipe: for a power of 2, the geometric
+// sequence that ends in 2^-8; otherwise that of the power below, followed by every
+// second one of the power above.
+func slope(head, heads int) float64 {
+	pow := math.Exp2(math.Floor(math.Log2(float64(heads))))
+	start := math.Exp2(-8 / pow)
+	if float64(head) < pow {
+		return math.Pow(start, float64(head+1))
+	}
+	return math.Pow(math.Sqrt(start), 2*(float64(head)-pow)+1)
+}
+
 func (p paper) logits(tokens []int32) []float64 {
 	c := p.c
 	x := make([][]float64, len(tokens))
@@ -287,6 +307,9 @@ func (p paper) logits(tokens []int32) []float64 {
 			if p.y.Learned {
 				x[t][i] += float64(p.get(arch.Positions)[t*c.Width+i])
 			}
+		}
+		if p.y.EmbeddingNorm {
+			x[t] = p.norm(x[t], arch.EmbeddingNorm, 0)
 		}
 	}
 	residual := 1.0
@@ -333,7 +356,11 @@ func (p paper) logits(tokens []int32) []float64 {
 		output = "token_embd"
 	}
 	out := p.product(output, p.norm(x[len(x)-1], arch.OutputNorm, 0), 0, c.Vocab)
+	bias := p.get(arch.OutputBias)
 	for i := range out {
+		if output != "output" && bias != nil {
+			out[i] += float64(bias[i])
+		}
 		if c.LogitDivisor != 0 {
 			out[i] /= float64(c.LogitDivisor)
 		}

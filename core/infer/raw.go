@@ -8,10 +8,11 @@ func kvChunks(n int) int { return (n + kvChunk - 1) / kvChunk }
 // Blank overwrites the discarded positions from n on.
 func (c *kvCache) Blank(n int) {
 	c.Own(n)
-	zero := make([]float32, c.shape.Dim)
+	zero := make([]float32, max(c.shape.Dim, c.shape.LocalDim))
 	for pos := n; pos < len(c.chunks)*kvChunk; pos++ {
-		for layer := range c.shape.Layers {
-			for head := range c.shape.Heads {
+		for layer, s := range c.slots {
+			zero := zero[:s.dim]
+			for head := range s.heads {
 				c.Store(layer, head, pos, zero, zero)
 			}
 		}

@@ -48,7 +48,7 @@ func TestRecipesAgainstLibllama(t *testing.T) {
 	theirs := filepath.Join(t.TempDir(), "theirs.gguf")
 	names := []string{"deepseek2", "falcon", "gpt2", "granitehybrid", "lfm2moe", "llama", "qwen2moe", "qwen35"}
 	if os.Getenv("MM_ALL") != "" {
-		names = arch.Known()
+		names = rivals()
 	}
 	for _, name := range names {
 		cfg, weights := rival(name, wide)
@@ -94,7 +94,7 @@ func recipeModel(c Config, weights Memory) quant.Model {
 // recipes what we do, of rows that fit blocks and of others.
 func TestQuantizedAgainstLibllama(t *testing.T) {
 	c := native(t)
-	for _, name := range arch.Known() {
+	for _, name := range rivals() {
 		for size, widen := range map[string]func(*Config){"wide": wide, "small": func(*Config) {}} {
 			if size == "wide" && !slices.Contains([]string{"deepseek2", "granitehybrid", "lfm2", "llama", "mamba2", "qwen35moe"}, name) && os.Getenv("MM_ALL") == "" {
 				continue

@@ -109,7 +109,16 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 
 // cacheShape returns the layout of the keys and values of a session.
 func (m *Model) cacheShape() cacheShape {
-	s := cacheShape{Layers: m.cfg.AttentionLayers(), Heads: m.cfg.KVHeads, Dim: m.cfg.HeadDim}
+	c := &m.cfg
+	s := cacheShape{Layers: c.AttentionLayers(), Heads: c.KVHeads, Dim: c.HeadDim}
+	if c.LocalHeadDim > 0 {
+		s.LocalHeads, s.LocalDim = c.LocalKVHeads, c.LocalHeadDim
+		for i := range c.Layers {
+			if c.KeysOf(i) == i {
+				s.Local = append(s.Local, c.WindowOf(i) > 0)
+			}
+		}
+	}
 	if m.cfg.Latent != nil {
 		s.Latent = m.cfg.Latent.Rank
 	}

@@ -39,6 +39,10 @@ func small(name string) arch.Shape {
 		local := s.Rope
 		s.Window, s.Windowed, s.Local = 7, []bool{true, false, true, false}, &local
 		s.Altup = &arch.Altup{Streams: 4, Rank: 16, PerLayer: 12, Shared: 2}
+	case "gemma4":
+		local := s.Rope
+		s.Window, s.Windowed, s.Local = 7, []bool{true, false, true, false}, &local
+		s.Altup = &arch.Altup{Streams: 1, PerLayer: 12, Shared: 2}
 	case "phi3":
 		s.Window, s.Windowed = 9, []bool{true, true, true, true}
 		s.Rope.Scaling, s.Rope.OriginalContext, s.Rope.AttentionFactor = arch.LongRope, 16, 1.2
@@ -108,6 +112,12 @@ func small(name string) arch.Shape {
 		s.Window, s.Windowed, s.Unrotated = 7, []bool{true, true, true, false}, []bool{false, false, false, true}
 	case "exaone4":
 		s.Window, s.Windowed, s.Unrotated = 7, []bool{true, true, true, false}, []bool{false, false, false, true}
+	case "opt", "bloom", "mpt":
+		s.Rope, s.KVHeads = arch.Rope{}, 4
+	case "gptneo":
+		s.Rope, s.KVHeads, s.Window, s.Windowed = arch.Rope{}, 4, 7, []bool{false, true, false, true}
+	case "gptj":
+		s.Parallel, s.Rope.Dims, s.KVHeads = true, 8, 4
 	case "gptneox", "stablelm":
 		s.Parallel, s.Rope.Dims, s.KVHeads = true, 8, 4
 	case "qwen3moe":
@@ -264,7 +274,7 @@ func TestEveryArchitecture(t *testing.T) {
 				}
 				return
 			}
-			refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms", "deepseek2": "latent attention", "arcee": "squares", "nemotron": "squares", "gemma3n": "layers of 4 residual streams"}[name]
+			refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms", "deepseek2": "latent attention", "arcee": "squares", "nemotron": "squares", "gemma3n": "layers of 4 residual streams", "gemma4": "layers of 1 residual streams", "bloom": "bias of their distance", "mpt": "bias of their distance", "gptneo": "without a scale"}[name]
 			if s.Mixer != nil {
 				refused = "layers with a state"
 			}

@@ -115,6 +115,8 @@ func (w *writer) activated(name, x string) string {
 		share := g.Add("Erf", []string{g.Add("Div", []string{x, w.number("root_two", 1.4142135)}, name+".ratio")}, name+".erf")
 		twice := g.Add("Mul", []string{x, g.Add("Add", []string{share, w.number("one", 1)}, name+".more")}, name+".twice")
 		return g.Add("Mul", []string{twice, w.number("one_half", 0.5)}, name)
+	case arch.ReLU:
+		return g.Add("Relu", []string{x}, name)
 	case arch.GELUTanh:
 		near := g.Add("Clip", []string{x, w.number("gelu_low", -10), w.number("gelu_high", 10)}, name+".near")
 		square := g.Add("Mul", []string{near, near}, name+".square")

@@ -105,6 +105,9 @@ func read(f *gguf.File) (arch.Shape, error) {
 	if s.Cooling != 0 {
 		return s, fmt.Errorf("writing a window of %s: %w: queries that grow with their position", s.Arch, ErrUnsupported)
 	}
+	if y := s.Style(); y.ALiBi || y.Unscaled {
+		return s, fmt.Errorf("writing a window of %s: %w: scores with a bias of their distance, or without a scale", s.Arch, ErrUnsupported)
+	}
 	if s.Act() == arch.ReLU2 {
 		return s, fmt.Errorf("writing a window of %s: %w: activations that are squares, which exceed 16 bits", s.Arch, ErrUnsupported)
 	}

@@ -1,9 +1,11 @@
 package arch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"mm-abi.org/mm/core/gguf"
 )
@@ -15,6 +17,10 @@ const (
 	keyPerLayer gguf.ArchKey = "embedding_length_per_layer_input"
 	keyShared   gguf.ArchKey = "attention.shared_kv_layers"
 	keyCutoffs  gguf.ArchKey = "activation_sparsity_scale"
+
+	keyLocalKey   gguf.ArchKey = "attention.key_length_swa"
+	keyLocalValue gguf.ArchKey = "attention.value_length_swa"
+	keyLocalDims  gguf.ArchKey = "rope.dimension_count_swa"
 )
 
 // Altup describes the layers of Gemma 3n: several residual streams, of which a
@@ -73,8 +79,12 @@ func (s Shape) checkAltup() error {
 	case a == nil || !s.Style().altup:
 		return fmt.Errorf("architecture %s: residual streams are not described", s.Arch)
 	}
-	if err := errors.Join(within("number of residual streams", a.Streams, 2, maxStreams), within("rank of the residual next to attention", a.Rank, 1, maxWidth),
-		within("numbers of a token for a layer", a.PerLayer, 1, maxHidden/s.Layers), within("number of layers that share keys and values", a.Shared, 0, s.Layers-1)); err != nil {
+	least, streams, rank := 1, maxStreams, maxWidth
+	if s.Style().single {
+		least, streams, rank = 0, 1, 0
+	}
+	if err := errors.Join(within("number of residual streams", a.Streams, 1+least, streams), within("rank of the residual next to attention", a.Rank, least, rank),
+		within("numbers of a token for a layer", a.PerLayer, least, maxHidden/s.Layers), within("number of layers that share keys and values", a.Shared, 0, s.Layers-1)); err != nil {
 		return err
 	}
 	if a.Cutoffs != nil && len(a.Cutoffs) != s.Layers {
@@ -96,8 +106,79 @@ func (s Shape) checkAltup() error {
 	return nil
 }
 
+// single reads the numbers of each token for each layer, and the sizes of layers
+// with a window, of an architecture with one residual stream.
+func (r *reader) single(s *Shape) {
+	s.Altup = &Altup{Streams: 1, PerLayer: r.countOr(keyPerLayer, 0), Shared: r.countOr(keyShared, 0)}
+	dim, values := r.countOr(keyLocalKey, s.HeadDim), r.countOr(keyLocalValue, s.HeadDim)
+	if dim != values {
+		r.fail(fmt.Errorf("unsupported sizes: keys of %d and values of %d dimensions in layers with a window", dim, values))
+	}
+	turned := r.countOr(keyLocalDims, dim)
+	if s.Local != nil {
+		s.Local.Dims = turned
+	}
+	r.has(gguf.KeyHeadCountKV)
+	r.has(gguf.KeyFeedForward)
+	heads, err := r.f.PerLayer(gguf.KeyHeadCountKV.In(r.arch), s.Layers)
+	hidden, errHidden := r.f.PerLayer(gguf.KeyFeedForward.In(r.arch), s.Layers)
+	if err := errors.Join(err, errHidden); err != nil {
+		r.fail(err)
+		return
+	}
+	local := 0
+	s.KVHeads, s.Hidden, s.WideShared = 0, int(hidden[0]), s.Altup.Shared > 0 && s.Altup.Shared < s.Layers && hidden[s.Layers-1] != hidden[0]
+	for i, n := range heads {
+		of := &s.KVHeads
+		if s.WindowOf(i) > 0 {
+			of = &local
+		}
+		if *of == 0 {
+			*of = int(n)
+		}
+		if *of != int(n) || s.HiddenOf(i) != int(hidden[i]) {
+			r.fail(fmt.Errorf("layer %d: got %d key/value heads and a feed forward length of %d, want %d and %d", i, n, hidden[i], *of, s.HiddenOf(i)))
+			return
+		}
+	}
+	if s.KVHeads == 0 {
+		s.KVHeads = local
+	}
+	if local != 0 && (local != s.KVHeads || dim != s.HeadDim) {
+		s.LocalHeadDim, s.LocalKVHeads = dim, local
+	}
+}
+
+// single writes the same keys.
+func (w *writer) single(s Shape) {
+	w.put(keyPerLayer, uint32(s.Altup.PerLayer))
+	w.put(keyShared, uint32(s.Altup.Shared))
+	dim := uint32(cmp.Or(s.LocalHeadDim, s.HeadDim))
+	w.put(keyLocalKey, dim)
+	w.put(keyLocalValue, dim)
+	if s.Local != nil {
+		w.put(keyLocalDims, uint32(s.Local.Dims))
+	}
+}
+
+// each returns a number of each layer, or of all if they are the same.
+func (s Shape) each(of func(i int) int) any {
+	all := make([]uint32, s.Layers)
+	for i := range all {
+		all[i] = uint32(of(i))
+	}
+	if len(slices.Compact(slices.Clone(all))) == 1 {
+		return all[0]
+	}
+	return all
+}
+
 // altup reads alternating updates.
 func (r *reader) altup(s *Shape) {
+	if r.style.single {
+		r.single(s)
+		return
+	}
 	a := &Altup{Streams: r.countOr(keyStreams, 4), Rank: usualRank, PerLayer: r.count(keyPerLayer), Shared: r.countOr(keyShared, 0)}
 	if n := r.countOr(keyActive, 0); n != 0 {
 		r.fail(fmt.Errorf("key %s: got %d, want 0", keyActive.In(r.arch), n))
@@ -121,7 +202,12 @@ func (r *reader) altup(s *Shape) {
 }
 
 // altup writes the keys of alternating updates.
-func (w *writer) altup(a *Altup) {
+func (w *writer) altup(s Shape) {
+	if s.Style().single {
+		w.single(s)
+		return
+	}
+	a := s.Altup
 	w.put(keyActive, uint32(0))
 	w.put(keyStreams, uint32(a.Streams))
 	w.put(keyPerLayer, uint32(a.PerLayer))
@@ -141,8 +227,13 @@ func (w *writer) altup(a *Altup) {
 // altupGlobals lists the tensors of alternating updates outside the layers.
 func (s Shape) altupGlobals(l *list) {
 	a := s.Altup
-	l.add("altup_proj.weight", false, s.Width, s.Width, a.Streams-1)
-	l.add("altup_unembd_proj.weight", false, s.Width, s.Width, a.Streams-1)
+	if a.PerLayer == 0 {
+		return
+	}
+	if a.Streams > 1 {
+		l.add("altup_proj.weight", false, s.Width, s.Width, a.Streams-1)
+		l.add("altup_unembd_proj.weight", false, s.Width, s.Width, a.Streams-1)
+	}
 	l.add(PerLayerEmbedding, false, a.PerLayer*s.Layers, s.Vocab)
 	l.add("per_layer_model_proj.weight", false, s.Width, a.PerLayer*s.Layers)
 	l.add("per_layer_proj_norm.weight", false, a.PerLayer)
@@ -151,9 +242,15 @@ func (s Shape) altupGlobals(l *list) {
 // altupLayer lists the tensors of alternating updates of a layer.
 func (s Shape) altupLayer(l *list) {
 	a := s.Altup
-	l.add("inp_gate.weight", false, s.Width, a.PerLayer)
-	l.add("proj.weight", false, a.PerLayer, s.Width)
-	l.add("post_norm.weight", false, s.Width)
+	if a.PerLayer > 0 {
+		l.add("inp_gate.weight", false, s.Width, a.PerLayer)
+		l.add("proj.weight", false, a.PerLayer, s.Width)
+		l.add("post_norm.weight", false, s.Width)
+	}
+	if a.Streams == 1 {
+		l.add("layer_output_scale.weight", true, 1)
+		return
+	}
 	l.add("altup_correct_coef.weight", false, a.Streams, a.Streams)
 	l.add("altup_correct_scale.weight", false, s.Width)
 	l.add("altup_predict_coef.weight", false, a.Streams, a.Streams*a.Streams)

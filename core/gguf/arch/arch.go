@@ -15,6 +15,7 @@
 package arch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -84,6 +85,13 @@ type Shape struct {
 	// and values; nil without such layers.
 	Mixer     *Mixer `json:",omitempty"`
 	Recurrent []bool `json:",omitempty"`
+	// LocalHeadDim and LocalKVHeads are D and G of layers with a window, if different;
+	// otherwise 0.
+	LocalHeadDim int `json:",omitempty"`
+	LocalKVHeads int `json:",omitempty"`
+	// WideShared is set if the feed-forward layers of layers that share keys and
+	// values are twice as wide as others.
+	WideShared bool `json:",omitempty"`
 	// Altup describes layers of several residual streams, or is nil.
 	Altup *Altup `json:",omitempty"`
 
@@ -151,13 +159,14 @@ func (s Shape) Check() error {
 	if s.Latent != nil {
 		faults = append(faults, s.Latent.check(&s))
 	}
+	faults = append(faults, s.checkLocal())
 	if faults = append(faults, s.checkMixer()); errors.Join(faults...) != nil {
 		return errors.Join(faults...) // what follows multiplies sizes
 	}
-	if s.HeadDim > 0 && s.HeadDim <= maxDim && !s.Style().Learned {
+	if s.HeadDim > 0 && s.HeadDim <= maxDim && s.Style().rotates() {
 		faults = append(faults, s.Rope.check(s.HeadDim))
 		if s.Local != nil {
-			faults = append(faults, s.Local.check(s.HeadDim))
+			faults = append(faults, s.Local.check(cmp.Or(s.LocalHeadDim, s.HeadDim)))
 		}
 	}
 	if s.Experts != 0 {
@@ -172,6 +181,26 @@ func (s Shape) Check() error {
 		faults = append(faults, s.checkGroups())
 	}
 	return errors.Join(append(faults, s.checkLayers(), s.checkFactors(), s.checkAltup())...)
+}
+
+// checkLocal validates the sizes of layers with a window.
+func (s Shape) checkLocal() error {
+	if s.LocalHeadDim == 0 && s.LocalKVHeads == 0 && !s.WideShared {
+		return nil
+	}
+	if !s.Style().single {
+		return fmt.Errorf("architecture %s: layers of different sizes", s.Arch)
+	}
+	if s.LocalHeadDim == 0 && s.LocalKVHeads == 0 {
+		return nil
+	}
+	if err := errors.Join(within("head size of layers with a window", s.LocalHeadDim, 1, maxDim), within("number of key/value heads of layers with a window", s.LocalKVHeads, 1, maxHeads)); err != nil {
+		return err
+	}
+	if s.Heads%s.LocalKVHeads != 0 {
+		return fmt.Errorf("%d heads cannot share %d key/value heads", s.Heads, s.LocalKVHeads)
+	}
+	return nil
 }
 
 // within returns an error unless a size is within its limits.
@@ -235,7 +264,7 @@ func (s Shape) checkFactors() error {
 		}
 	}
 	if !s.activation().valid() {
-		return fmt.Errorf("unsupported activation %q, want silu, clamped_silu, relu2, gelu or its tanh forms", s.Activation)
+		return fmt.Errorf("unsupported activation %q, want silu, clamped_silu, relu, relu2, gelu or its tanh forms", s.Activation)
 	}
 	return nil
 }
@@ -245,6 +274,30 @@ func (s Shape) checkFactors() error {
 func (s Shape) Plain() bool {
 	return s.Windowed == nil && s.Unrotated == nil && s.Latent == nil && s.Mixer == nil && s.Altup == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
 		s.Cooling == 0 && s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
+}
+
+// HeadDimOf returns the dimensions of a head of layer i.
+func (s Shape) HeadDimOf(i int) int {
+	if s.LocalHeadDim > 0 && s.WindowOf(i) > 0 {
+		return s.LocalHeadDim
+	}
+	return s.HeadDim
+}
+
+// KVHeadsOf returns the number of key/value heads of layer i.
+func (s Shape) KVHeadsOf(i int) int {
+	if s.LocalHeadDim > 0 && s.WindowOf(i) > 0 {
+		return s.LocalKVHeads
+	}
+	return s.KVHeads
+}
+
+// HiddenOf returns the width of the feed-forward layer of layer i.
+func (s Shape) HiddenOf(i int) int {
+	if s.WideShared && s.Altup != nil && i >= s.Layers-s.Altup.Shared {
+		return 2 * s.Hidden
+	}
+	return s.Hidden
 }
 
 // WindowOf returns the number of visible positions of layer i; 0 means all.
@@ -257,7 +310,7 @@ func (s Shape) WindowOf(i int) int {
 
 // Rotated reports whether layer i rotates queries and keys.
 func (s Shape) Rotated(i int) bool {
-	return !s.Style().Learned && (s.Unrotated == nil || !s.Unrotated[i])
+	return s.Style().rotates() && (s.Unrotated == nil || !s.Unrotated[i])
 }
 
 // activation returns the activation of the feed-forward layer.

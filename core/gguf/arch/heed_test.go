@@ -23,7 +23,7 @@ func plain(name string) arch.Shape {
 	}
 	y := s.Style()
 	s.Rope.Halves = y.Halves
-	if y.Learned {
+	if y.Learned || y.ALiBi {
 		s.Rope = arch.Rope{}
 	}
 	switch name {
@@ -45,6 +45,13 @@ func plain(name string) arch.Shape {
 		local.Base = 5000
 		s.Local, s.Rope.Base, s.LogitCap = &local, 1e6, 30
 		s.Altup = &arch.Altup{Streams: 3, Rank: 24, PerLayer: 12, Shared: 1, Cutoffs: []float32{1.5, arch.Dense, 0, arch.Dense, -1, 2}}
+	case "gemma4":
+		s.Window, s.Windowed = 8, []bool{true, true, false, true, true, false}
+		local := s.Rope
+		local.Base, local.Dims = 5000, 8
+		s.Local, s.Rope.Base, s.LogitCap = &local, 1e6, 30
+		s.LocalHeadDim, s.LocalKVHeads, s.WideShared = 8, 4, true
+		s.Altup = &arch.Altup{Streams: 1, PerLayer: 12, Shared: 2}
 	case "qwen2moe":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSum = 6, 2, 32, 48, true
 	case "olmoe":
@@ -104,7 +111,9 @@ func plain(name string) arch.Shape {
 		s.Window, s.Windowed, s.Unrotated = 8, []bool{true, true, true, false, true, true}, []bool{false, false, false, true, false, false}
 	case "exaone4":
 		s.Window, s.Windowed, s.Unrotated = 8, []bool{true, true, true, false, true, true}, []bool{false, false, false, true, false, false}
-	case "gptneox", "stablelm":
+	case "gptneo":
+		s.Window, s.Windowed = 8, []bool{false, true, false, true, true, false}
+	case "gptneox", "stablelm", "gptj":
 		s.Parallel = true
 	case "granite":
 		s.LogitDivisor, s.EmbeddingScale, s.ResidualScale, s.AttentionScale = 4, 12, 0.25, 1
@@ -279,12 +288,38 @@ func TestHeeded(t *testing.T) {
 		{"cutoff without end", "gemma3n", key("gemma3n.activation_sparsity_scale", []float32{1, 1, 1, 1, float32(math.Inf(1)), 1}), "bad cutoff of gates of layer 4", nil},
 		{"cutoff of nothing", "gemma3n", key("gemma3n.activation_sparsity_scale", []float32{1, float32(math.Inf(-1)), 1, 1, 1, 1}), "", func(s arch.Shape) bool { return s.Cutoff(1) == arch.Dense && s.Cutoff(0) == 1 }},
 		{"unused keys of a layer", "gemma3n", more("blk.5.attn_k.weight", 32, 32), "", func(s arch.Shape) bool { return s.KeysOf(5) == 3 && s.KeysOf(4) == 4 }},
+		{"heads of one layer", "gemma4", key("gemma4.attention.head_count_kv", []uint32{4, 4, 2, 4, 2, 2}), "layer 4: got 2 key/value heads and a feed forward length of 128, want 4 and 128", nil},
+		{"width of one layer", "gemma4", key("gemma4.feed_forward_length", []uint32{64, 64, 96, 64, 128, 128}), "layer 2: got 2 key/value heads and a feed forward length of 96, want 2 and 64", nil},
+		{"the same heads in all layers", "gemma4", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.LocalHeadDim, s.LocalKVHeads, s.Local.Dims = 0, 0, 16
+			return nil, nil
+		}, "", func(s arch.Shape) bool { return s.LocalHeadDim == 0 && s.KVHeads == 2 && s.HeadDimOf(0) == 16 }},
+		{"values of layers with a window", "gemma4", key("gemma4.attention.value_length_swa", uint32(16)), "keys of 8 and values of 16 dimensions in layers with a window", nil},
+		{"heads of layers with a window at the limit", "gemma4", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.LocalHeadDim = 1024 // maxDim
+			return nil, nil
+		}, "", func(s arch.Shape) bool { return s.LocalHeadDim == 1024 }},
+		{"heads of layers with a window", "gemma4", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.LocalHeadDim = 1025
+			return nil, nil
+		}, "bad head size of layers with a window: got 1025, want 1 to 1024", nil},
+		{"key heads that do not fit", "gemma4", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.LocalKVHeads = 3
+			return nil, nil
+		}, "4 heads cannot share 3 key/value heads", nil},
+		{"experts of gemma4", "gemma4", key("gemma4.expert_count", uint32(4)), "architecture gemma4 does not support experts", nil},
+		{"no numbers of gemma4's tokens", "gemma4", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.Altup.PerLayer = 0
+			return nil, nil
+		}, "", func(s arch.Shape) bool { return s.Altup.PerLayer == 0 }},
 		{"cap of logits", "gemma3n", key("gemma3n.final_logit_softcapping", float32(12)), "", func(s arch.Shape) bool { return s.LogitCap == 12 }},
 		{"streams of llama", "llama", key("llama.altup.num_inputs", uint32(4)), "key llama.altup.num_inputs is 4", nil},
 		{"rotation of granite", "granitehybrid", key("granitehybrid.rope.scaling.finetuned", true), "", func(s arch.Shape) bool { return s.Unrotated == nil }},
 		{"short pattern", "gemma2", key("gemma2.attention.sliding_window_pattern", []bool{true}), "key gemma2.attention.sliding_window_pattern: got 1 entries, want 6", nil},
 		{"activation", "llama", key("llama.hidden_activation", "gelu"), "", func(s arch.Shape) bool { return s.Act() == arch.GELU }},
-		{"unknown activation", "llama", key("llama.hidden_activation", "relu"), `activation "relu"`, nil},
+		{"unknown activation", "llama", key("llama.hidden_activation", "mish"), `activation "mish"`, nil},
+		{"slopes", "bloom", key("bloom.attention.max_alibi_bias", float32(4)), "key bloom.attention.max_alibi_bias: got 4, want 8", nil},
+		{"slopes of mpt", "mpt", key("mpt.attention.max_alibi_bias", float32(8)), "", same},
 		{"key of tomorrow", "llama", key("llama.attention.wormhole", uint32(3)), "key llama.attention.wormhole is 3", nil},
 		{"key of another", "llama", key("qwen2.attention.wormhole", uint32(3)), "", same},
 	} {

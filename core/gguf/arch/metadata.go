@@ -15,7 +15,7 @@ func (s Shape) Metadata() []gguf.KV {
 	w.put(gguf.KeyContextLength, uint32(s.Context))
 	w.put(gguf.KeyEmbeddingLength, uint32(s.Width))
 	w.put(gguf.KeyBlockCount, uint32(s.Layers+s.Further))
-	w.put(gguf.KeyFeedForward, uint32(s.Hidden))
+	w.put(gguf.KeyFeedForward, s.each(s.HiddenOf))
 	w.put(gguf.KeyHeadCount, uint32(s.Heads))
 	w.keyHeads(s)
 	if s.attends() {
@@ -29,7 +29,7 @@ func (s Shape) Metadata() []gguf.KV {
 		w.latent(s)
 	}
 	if s.Altup != nil {
-		w.altup(s.Altup)
+		w.altup(s)
 	}
 	if y.LayerNorm {
 		w.put(keyLayerNormEps, s.Epsilon)
@@ -37,8 +37,11 @@ func (s Shape) Metadata() []gguf.KV {
 		w.put(gguf.KeyRMSEpsilon, s.Epsilon)
 	}
 	w.put(gguf.KeyVocabSize, uint32(s.Vocab))
-	if !y.Learned {
+	if y.rotates() {
 		w.rope(s)
+	}
+	if y.ALiBi {
+		w.put(keyALiBi, float32(alibiBias))
 	}
 	w.layers(s)
 	if s.Experts > 0 {
@@ -161,7 +164,7 @@ func (w *writer) layers(s Shape) {
 	y := s.Style()
 	if s.Window > 0 {
 		w.put(keyWindow, uint32(s.Window))
-		if !slices.Equal(s.Windowed, lastOf(s.Layers, y.every, false)) {
+		if y.single || !slices.Equal(s.Windowed, lastOf(s.Layers, y.every, false)) { // llama.cpp does not load gemma4 without it
 			w.put(keyPattern, s.Windowed)
 		}
 	}

@@ -210,7 +210,7 @@ func (w *writer) mixer(s Shape) {
 // keyHeads writes the key heads of all layers.
 func (w *writer) keyHeads(s Shape) {
 	if s.Recurrent == nil || !s.attends() || s.Style().mixer.delta() {
-		w.put(gguf.KeyHeadCountKV, uint32(s.KVHeads))
+		w.put(gguf.KeyHeadCountKV, s.each(s.KVHeadsOf))
 		return
 	}
 	heads := make([]uint32, s.Layers)

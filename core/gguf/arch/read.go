@@ -41,6 +41,7 @@ const (
 	keySections      gguf.ArchKey = "rope.dimension_sections"
 	keyFurther       gguf.ArchKey = "nextn_predict_layers"
 	keyDeep          gguf.ArchKey = "n_deepstack_layers"
+	keyALiBi         gguf.ArchKey = "attention.max_alibi_bias"
 	keyLogitCap      gguf.ArchKey = "final_logit_softcapping"
 )
 
@@ -80,10 +81,14 @@ func Read(f *gguf.File) (Shape, error) {
 		return Shape{}, r.err
 	}
 	s.Heads = r.perLayer(gguf.KeyHeadCount, s.Layers, -1)
-	s.Hidden = r.hidden(s.Layers)
+	if !r.style.single {
+		s.Hidden = r.hidden(s.Layers)
+	}
 	var keys []uint32
 	if r.style.mixer == noMixer || r.style.mixer == scanOnly || r.style.mixer.delta() {
-		s.KVHeads = r.perLayer(gguf.KeyHeadCountKV, s.Layers, s.Heads)
+		if s.KVHeads = s.Heads; !r.style.single {
+			s.KVHeads = r.perLayer(gguf.KeyHeadCountKV, s.Layers, s.Heads)
+		}
 	} else {
 		keys = r.keyHeads(&s)
 	}
@@ -232,7 +237,12 @@ func (r *reader) vocabulary() int {
 }
 
 func (r *reader) rotation(s *Shape) {
-	if r.style.Learned {
+	if r.style.ALiBi {
+		if v := r.float(keyALiBi, alibiBias); v != alibiBias {
+			r.fail(fmt.Errorf("key %s: got %v, want %v", keyALiBi.In(r.arch), v, alibiBias))
+		}
+	}
+	if !r.style.rotates() {
 		return
 	}
 	scaling := r.text(gguf.KeyRopeScaling)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -20,6 +21,7 @@ const (
 	// ClampedSiLU is (u+1)·g·σ(αg) of a gate g and a product u, both clamped, with
 	// the constants of gpt-oss.
 	ClampedSiLU Activation = "clamped_silu"
+	ReLU        Activation = "relu"
 	ReLU2       Activation = "relu2" // max(x, 0)²
 )
 
@@ -36,7 +38,7 @@ func (a Activation) plain() Activation {
 
 func (a Activation) valid() bool {
 	switch a.plain() {
-	case SiLU, GELU, GELUTanh, ClampedSiLU, ReLU2:
+	case SiLU, GELU, GELUTanh, ClampedSiLU, ReLU, ReLU2:
 		return true
 	}
 	return false
@@ -96,6 +98,11 @@ type Style struct {
 	ValueNorm bool
 	// Unscaled leaves the products of queries and keys as they are.
 	Unscaled bool
+	// ALiBi subtracts the distance of a position, times a slope of the head, from its
+	// score (arXiv 2108.12409) instead of rotating.
+	ALiBi bool
+	// EmbeddingNorm normalizes the embeddings.
+	EmbeddingNorm bool
 	// SharedGate multiplies the shared expert by σ(w·x).
 	SharedGate bool
 
@@ -129,7 +136,8 @@ type Style struct {
 	sigmoid  bool    // scores are σ, unless stated
 	loosely  bool    // SharedNorm may be absent
 	unscaled bool    // layers with a window rotate without scaling
-	altup    bool    // several residual streams
+	altup    bool    // several residual streams, or numbers of each token for each layer
+	single   bool    // of these, one stream; layers with a window have heads of other sizes
 	logits   float32 // soft cap of logits, unless stated
 }
 
@@ -145,6 +153,7 @@ var styles = map[string]Style{
 	"gemma2":        {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
 	"gemma3":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
 	"gemma3n":       {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 5, local: true, caps: true, logits: usualLogits, altup: true},
+	"gemma4":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true, altup: true, single: true},
 	"phi3":          {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
 	"smollm3":       {Activation: SiLU, Gated: true, unrotate: 4},
 	"olmo2":         {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, every: 4, unscaled: true},
@@ -184,6 +193,11 @@ var styles = map[string]Style{
 	"arcee":         {Activation: ReLU2},
 	"starcoder":     {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
 	"nemotron":      {Halves: true, LayerNorm: true, Activation: ReLU2},
+	"gptj":          {Neighbors: true, LayerNorm: true, Activation: GELUTanh, SharedInput: true, parallel: true, output: true},
+	"opt":           {Learned: true, LayerNorm: true, Activation: ReLU},
+	"gptneo":        {Learned: true, LayerNorm: true, Unscaled: true, Activation: GELUTanh, every: 2},
+	"bloom":         {ALiBi: true, EmbeddingNorm: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
+	"mpt":           {ALiBi: true, LayerNorm: true, NoNormBias: true, Activation: GELU, FusedQKV: true},
 	"gptneox":       {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
 }
 
@@ -191,8 +205,30 @@ var styles = map[string]Style{
 // in transformers, which rotates halves where GGUF rotates neighbors.
 func (s Shape) Reordered() bool {
 	y := s.Style()
-	return !s.Rope.Halves && !y.Neighbors && !y.Learned
+	return !s.Rope.Halves && !y.Neighbors && y.rotates()
 }
+
+// rotates reports whether positions rotate queries and keys.
+func (y Style) rotates() bool { return !y.Learned && !y.ALiBi }
+
+// Slopes returns the slope of each of n heads (ALiBi): powers of 2 from 2^(-8/p) to
+// 2^-8 for the p heads of the largest power of 2, and those between for others.
+func Slopes(n int) []float32 {
+	p := 1
+	for 2*p <= n {
+		p *= 2
+	}
+	out := make([]float32, n)
+	for h := range out {
+		if out[h] = float32(math.Exp2(-alibiBias * float64(h+1) / float64(p))); h >= p {
+			out[h] = float32(math.Exp2(-alibiBias * (float64(h-p) + 0.5) / float64(p)))
+		}
+	}
+	return out
+}
+
+// alibiBias is the exponent of the last slope.
+const alibiBias = 8
 
 // Style returns the style of the shape's architecture.
 func (s Shape) Style() Style { return styles[s.Arch] }

@@ -21,6 +21,7 @@ const (
 	// PerLayerEmbedding holds the numbers of each token for all layers.
 	PerLayerEmbedding = "per_layer_token_embd.weight"
 	OutputNorm        = "output_norm"
+	EmbeddingNorm     = "token_embd_norm"
 	Output            = "output.weight"
 	OutputBias        = "output.bias"
 	RopeFreqs         = "rope_freqs.weight"
@@ -67,6 +68,9 @@ func (s Shape) Globals() []Tensor {
 	if y.Learned && s.attends() {
 		l.add(Positions, false, s.Width, s.Context)
 	}
+	if y.EmbeddingNorm {
+		l.norm(EmbeddingNorm, s.Width)
+	}
 	if s.Altup != nil {
 		s.altupGlobals(&l)
 	}
@@ -75,7 +79,7 @@ func (s Shape) Globals() []Tensor {
 	if y.output {
 		l.add(OutputBias, true, s.Vocab)
 	}
-	if n := s.Rope.Dims / 2; y.Learned {
+	if n := s.Rope.Dims / 2; !y.rotates() {
 	} else if s.Rope.Scaling == LongRope {
 		l.add(RopeShort, true, n)
 		l.add(RopeLong, true, n)
@@ -88,7 +92,7 @@ func (s Shape) Globals() []Tensor {
 // OutputNorm returns the name of the norm before the output.
 func (s Shape) OutputNorm() string {
 	if s.Style().mixer == shortMixer {
-		return "token_embd_norm"
+		return EmbeddingNorm
 	}
 	return OutputNorm
 }
@@ -98,7 +102,8 @@ func (s Shape) OutputNorm() string {
 func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	y := s.Style()
 	l := list{prefix: Block(i), has: has, bias: y.LayerNorm && !y.NoNormBias}
-	queries, keys := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
+	dim := s.HeadDimOf(i)
+	queries, keys := s.Heads*dim, s.KVHeadsOf(i)*dim
 	if !y.NoPreNorm {
 		l.norm("attn_norm", s.Width)
 	}
@@ -122,7 +127,11 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	default:
 		if s.KeysOf(i) == i {
 			l.matrix("attn_k", s.Width, keys)
-			l.matrix("attn_v", s.Width, keys)
+			if y.single && s.WindowOf(i) == 0 { // values may be the keys
+				l.add("attn_v.weight", true, s.Width, keys)
+			} else {
+				l.matrix("attn_v", s.Width, keys)
+			}
 		} else { // older files have them, and llama.cpp requires them
 			l.add("attn_k.weight", true, s.Width, keys)
 			l.add("attn_v.weight", true, s.Width, keys)
@@ -135,8 +144,8 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	}
 	switch y.HeadNorm {
 	case SharedNorm:
-		l.add("attn_q_norm.weight", y.loosely, s.HeadDim)
-		l.add("attn_k_norm.weight", y.loosely || s.KeysOf(i) != i, s.HeadDim)
+		l.add("attn_q_norm.weight", y.loosely, dim)
+		l.add("attn_k_norm.weight", y.loosely || s.KeysOf(i) != i, dim)
 	case SeparateNorm:
 		l.add("attn_q_norm.weight", true, s.HeadDim, s.Heads)
 		l.add("attn_k_norm.weight", true, s.HeadDim, s.KVHeads)
@@ -197,9 +206,9 @@ func (s Shape) feedForward(l *list, i int) {
 		l.matrix("ffn_up", s.Width, 2*s.Hidden)
 		l.matrix("ffn_down", s.Hidden, s.Width)
 	default:
-		l.matrix("ffn_gate", s.Width, s.Hidden)
-		l.matrix("ffn_up", s.Width, s.Hidden)
-		l.matrix("ffn_down", s.Hidden, s.Width)
+		l.matrix("ffn_gate", s.Width, s.HiddenOf(i))
+		l.matrix("ffn_up", s.Width, s.HiddenOf(i))
+		l.matrix("ffn_down", s.HiddenOf(i), s.Width)
 	}
 }
 

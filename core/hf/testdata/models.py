@@ -39,6 +39,8 @@ gpt2 = dict(vocab_size=V, n_embd=64, n_layer=4, n_head=4, n_positions=1024, bos_
 falcon = dict(vocab_size=V, hidden_size=64, num_hidden_layers=4, num_attention_heads=4, bos_token_id=0, eos_token_id=1, ffn_hidden_size=96, alibi=False)
 neox = {k: v for k, v in base.items() if k != "num_key_value_heads"}
 
+elder = dict(vocab_size=V, hidden_size=64, bos_token_id=0, eos_token_id=1, pad_token_id=2)
+
 latent = dict(kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=24, moe_intermediate_size=32, n_routed_experts=8, num_experts_per_tok=3)
 deepseek = {**base, "num_key_value_heads": 4, **latent}
 mamba = dict(vocab_size=V, hidden_size=64, num_hidden_layers=4, num_heads=8, head_dim=16, state_size=16, chunk_size=64, bos_token_id=0, eos_token_id=1, pad_token_id=2)
@@ -146,6 +148,23 @@ models = {
     "graniteshared": (T.GraniteMoeSharedConfig(**base, num_local_experts=8, num_experts_per_tok=3, shared_intermediate_size=80, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=4.0), [300], 1024),
     "deepseek1": (T.DeepseekV2Config(**{**deepseek, "num_key_value_heads": 4}, q_lora_rank=None, first_k_dense_replace=1, n_shared_experts=2, norm_topk_prob=False, topk_method="greedy", num_mtp_layers=0), [40, 300], 1024),
     "granitehybrid-dense": (T.GraniteMoeHybridConfig(**granite, num_local_experts=0, position_embedding_type="rope", layer_types=["linear_attention", "linear_attention", "full_attention", "full_attention"]), [300], 1024),
+    "opt": (T.OPTConfig(**elder, num_hidden_layers=4, num_attention_heads=4, ffn_dim=96, max_position_embeddings=1024, word_embed_proj_dim=64), [300, 1000], 1024),
+    "opt-galactica": (T.OPTConfig(**elder, num_hidden_layers=2, num_attention_heads=8, ffn_dim=256, max_position_embeddings=512, word_embed_proj_dim=64, activation_function="gelu", enable_bias=False, tie_word_embeddings=False), [300], 512),
+    "gptneo": (T.GPTNeoConfig(**elder, num_layers=4, num_heads=4, window_size=48, max_position_embeddings=1024, attention_types=[[["global", "local"], 2]]), [40, 600], 1024),
+    "gptneo-local": (T.GPTNeoConfig(**elder, num_layers=3, num_heads=2, window_size=7, max_position_embeddings=1024, intermediate_size=96, attention_types=[[["local"], 2], [["global"], 1]]), [300], 1024),
+    "gptj": (T.GPTJConfig(**gpt2, rotary_dim=8), [300], 1024),
+    "gptj-tied": (T.GPTJConfig(**{**gpt2, "n_inner": 96}, rotary_dim=16, tie_word_embeddings=True, activation_function="gelu"), [300], 1024),
+    "codegen": (T.CodeGenConfig(**gpt2, rotary_dim=8), [300], 1024),
+    "codegen-eight": (T.CodeGenConfig(**{**gpt2, "n_head": 8}, rotary_dim=4), [300], 1024),
+    "bloom": (T.BloomConfig(vocab_size=V, hidden_size=64, n_layer=4, n_head=4, bos_token_id=0, eos_token_id=1), [300, 1000], 1024),
+    "bloom-six": (T.BloomConfig(vocab_size=V, hidden_size=96, n_layer=2, n_head=6, bos_token_id=0, eos_token_id=1, tie_word_embeddings=False), [300], 1024),
+    "mpt": (T.MptConfig(vocab_size=V, d_model=64, n_heads=4, n_layers=4, max_seq_len=1024), [300, 1000], 1024),
+    "mpt-six": (T.MptConfig(vocab_size=V, d_model=96, n_heads=6, n_layers=2, max_seq_len=1024, expansion_ratio=2, attn_config=dict(softmax_scale=0.2)), [300], 1024),
+    "gemma4": (T.Gemma4TextConfig(**{**base, "num_hidden_layers": 12}, head_dim=16, global_head_dim=32, sliding_window=48, hidden_size_per_layer_input=24, vocab_size_per_layer_input=V,
+        num_kv_shared_layers=4, use_double_wide_mlp=True, layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 3), [40, 600], 1024),
+    "gemma4-equal": (T.Gemma4TextConfig(**{**base, "num_hidden_layers": 6, "num_key_value_heads": 4}, head_dim=32, global_head_dim=64, num_global_key_value_heads=1, attention_k_eq_v=True, sliding_window=280,
+        hidden_size_per_layer_input=0, final_logit_softcapping=20.0, use_bidirectional_attention="vision", tie_word_embeddings=False,
+        rope_parameters={"full_attention": rope("proportional", 1e6, partial_rotary_factor=0.5, factor=2.0), "sliding_attention": rope("default", 500.0)}), [100, 600], 1024),
     "gemma3n": (T.Gemma3nTextConfig(**{**base, "num_hidden_layers": 10}, head_dim=32, sliding_window=48, num_kv_shared_layers=4, laurel_rank=16, hidden_size_per_layer_input=32,
         vocab_size_per_layer_input=480, activation_sparsity_pattern=[0.95] * 3 + [0.0] * 7), [40, 600], 1024),
     "gemma3n-three": (T.Gemma3nTextConfig(**{**base, "num_hidden_layers": 5}, head_dim=16, sliding_window=280, num_kv_shared_layers=0, altup_num_inputs=3, laurel_rank=24, hidden_size_per_layer_input=20,
@@ -203,7 +222,7 @@ def tokenizer(name):
 
 def randomise(model, r):
     """Weights large enough that every part of the model shows in the logits."""
-    gemma = "Gemma" in type(model).__name__ and "Gemma3n" not in type(model).__name__ or "Nemotron" in type(model).__name__
+    gemma = "Gemma" in type(model).__name__ and not type(model).__name__.startswith(("Gemma3n", "Gemma4")) or "Nemotron" in type(model).__name__
     # Experts whose matrices are stored with the inputs first.
     flipped = "GptOss" in type(model).__name__
     for name, p in model.named_parameters():
@@ -214,15 +233,17 @@ def randomise(model, r):
                 v -= 2
         elif name.endswith("e_score_correction_bias"):
             v = 0.05 * r.standard_normal(p.shape)
+        elif "wpe" in name or "embed_positions" in name:
+            v = 0.2 * r.standard_normal(p.shape)
         elif "embed" in name or "wte" in name:
             v = 0.5 * r.standard_normal(p.shape)
-        elif "wpe" in name:
-            v = 0.2 * r.standard_normal(p.shape)
         else:
             fan = p.shape[-2] if flipped and "experts" in name or "Conv1D" in str(type(model.get_submodule(name.rsplit(".", 1)[0]))) else p.shape[-1]
             v = 1.2 * r.standard_normal(p.shape) / np.sqrt(fan)
         p.data = torch.tensor(v, dtype=torch.float32)
     for name, p in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            p.copy_(torch.tensor(1 + 0.2 * r.standard_normal(p.shape), dtype=torch.float32))
         if name.endswith(("e_score_correction_bias", "expert_bias")):
             p.copy_(torch.tensor(0.2 * r.standard_normal(p.shape), dtype=torch.float32))
     model.tie_weights()
@@ -376,7 +397,7 @@ def main(out, only):
             file = f"{name}.{n}.f32"
             logits.astype("<f4").tofile(os.path.join(out, file))
             greedy, text = [], list(ids)
-            for _ in range(32 if name.startswith(("qwen3next", "qwen35", "gemma3n")) else 16):
+            for _ in range(32 if name.startswith(("qwen3next", "qwen35", "gemma3n", "gemma4")) else 16):
                 with torch.no_grad():
                     row = model(torch.tensor([text]), use_cache=False).logits[0, -1]
                 greedy.append(int(row.argmax()))
@@ -411,7 +432,7 @@ def golden(out, names):
             tensors, formulas = load_file(path), {}
             for key, t in sorted(tensors.items()):
                 scale = 0.7 if t.dim() == 1 else 1.7 if "embed" in key else 4 / t.shape[-1] ** 0.5
-                formulas[key] = dict(shape=list(t.shape), offset=1.0 if key.endswith(("norm.weight", "layernorm.weight")) else 0.0, scale=round(scale, 6))
+                formulas[key] = dict(shape=list(t.shape), offset=1.0 if key.endswith(("norm.weight", "layernorm.weight", "layer_scalar")) else 0.0, scale=round(scale, 6))
                 tensors[key] = formula(key, **formulas[key])
             save_file(tensors, path, {"format": "pt"})
             model = T.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
