@@ -43,6 +43,9 @@ type Request struct {
 	// support constraints.
 	Scored       func(TokenScore) `json:"-"`
 	Alternatives int              `json:"-"`
+	// Prompted receives the positions of the prompt, and of them the cached ones, before the
+	// first token; may be nil.
+	Prompted func(prompt, reused int) `json:"-"`
 	// Reasoned receives each piece of reasoning, as emit receives those of the text; may
 	// be nil.
 	Reasoned func(text string) error `json:"-"`

@@ -78,6 +78,9 @@ func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *me
 		return s, err
 	}
 	t.answer.Timings.Prompt, t.answer.Timings.Reused, t.answer.Assumed = p.len(), reused, p.assumed
+	if req.Prompted != nil {
+		req.Prompted(p.len(), reused)
+	}
 	done.After = t.encoded(c)
 	t.answer.Trace = append(t.answer.Trace, done)
 	if t.context {

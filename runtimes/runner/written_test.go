@@ -102,8 +102,10 @@ func TestGoesOn(t *testing.T) {
 		}
 		req := runner.Request{Messages: []talk.Message{talk.Text(talk.User, "q"), talk.Text(talk.Assistant, "He")}, GoesOn: goesOn}
 		req.Preferences.MaxTokens, req.Preferences.Stop = 40, []string{"or", "END"}
+		fresh := -1
+		req.Prompted = func(prompt, reused int) { fresh = prompt - reused }
 		a, err := r.Answer(t.Context(), req, nil)
-		if err != nil || a.Text != "llo " || a.StopText != "END" || !strings.Contains(e.held(), held) {
+		if err != nil || a.Text != "llo " || a.StopText != "END" || fresh != a.Timings.Prompt-a.Timings.Reused || !strings.Contains(e.held(), held) {
 			t.Errorf("%v: got %+v, %v, held %q", goesOn, a, err, e.held())
 		}
 		if err := r.Close(); err != nil {

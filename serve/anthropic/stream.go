@@ -116,6 +116,7 @@ func stream(c *api.Call, ask *api.Ask, base answer) error {
 	e := &events{st: c.Stream(api.SSE, "event: ping\ndata: {\"type\":\"ping\"}\n\n"), base: base}
 	defer e.st.End()
 	ask.Request.Reasoned = e.thinking
+	ask.Request.Prompted = func(prompt, reused int) { e.base.Usage = usage{Input: prompt - reused, Cached: reused} }
 	r, err := c.Answer(ask, e.text)
 	if err != nil {
 		return e.st.Fail("error", err)

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -70,6 +71,45 @@ func TestReasoningUsage(t *testing.T) {
 	for path, body := range map[string]string{"/v1/chat/completions": chatBody("think", `,"stream":true,"stream_options":{"include_usage":true}`), "/v1/responses": `{"input":"think"}`} {
 		if w := do(t, s, request("POST", path, body)); !strings.Contains(w.Body.String(), `"reasoning_tokens":2`) {
 			t.Errorf("%s: %s", path, w.Body)
+		}
+	}
+}
+
+// TestItemsInOrder writes each item of a response after the end of the one before.
+func TestItemsInOrder(t *testing.T) {
+	s, _ := world(t, nil)
+	for text, want := range map[string]string{"think": "reasoning reasoning message message", "rethink": "message message reasoning reasoning"} {
+		w := do(t, s, request("POST", "/v1/responses", `{"stream":true,"input":"`+text+`"}`))
+		var kinds []string
+		open := -1
+		for line := range strings.Lines(w.Body.String()) {
+			data, ok := strings.CutPrefix(line, "data: ")
+			var e struct {
+				Type  string
+				Index int `json:"output_index"`
+				Item  struct{ Type string }
+			}
+			if !ok {
+				continue
+			}
+			if err := json.Unmarshal([]byte(data), &e); err != nil {
+				t.Fatal(err)
+			}
+			switch e.Type {
+			case "response.output_item.added":
+				if e.Index != open+1 {
+					t.Errorf("%s: item %d was added after %d", text, e.Index, open)
+				}
+				open, kinds = e.Index, append(kinds, e.Item.Type)
+			case "response.output_item.done":
+				if e.Index != open {
+					t.Errorf("%s: item %d ended, %d is open", text, e.Index, open)
+				}
+				kinds = append(kinds, e.Item.Type)
+			}
+		}
+		if got := strings.Join(kinds, " "); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
 }

@@ -70,6 +70,9 @@ func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(str
 		return nil, &talk.ThoughtError{Why: "the model does not reason"}
 	}
 	a := &runner.Answer{Stop: runtimes.StopEnd, Timings: runner.Timings{Prompt: 12, Reused: 8, Generated: 5, FirstToken: time.Millisecond, Generate: time.Millisecond}}
+	if req.Prompted != nil {
+		req.Prompted(12, 8)
+	}
 	write := func(texts ...string) (*runner.Answer, error) {
 		for _, t := range texts {
 			a.Text, a.Tokens = a.Text+t, append(a.Tokens, 1)
@@ -103,6 +106,14 @@ func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(str
 		return nil, fmt.Errorf("reading: %w", runtimes.ErrFull)
 	case text == "think" && req.Reasoned != nil:
 		a.Reasoning, a.Timings.Reasoned = "Hm.", 2
+		if err := req.Reasoned("Hm."); err != nil {
+			return a, err
+		}
+	case text == "rethink" && req.Reasoned != nil:
+		a.Reasoning = "Hm."
+		if _, err := write("Well"); err != nil {
+			return a, err
+		}
 		if err := req.Reasoned("Hm."); err != nil {
 			return a, err
 		}

@@ -14,7 +14,9 @@ type itemWriter struct {
 
 	number  int         // of the next event
 	begun   bool        // response.created was sent
-	reason  string      // reasoning that was not yet written
+	thought *outputItem // the open reasoning
+	reason  string      // its text
+	late    string      // reasoning that came within the message
 	message *outputItem // the open message
 	sent    string      // its text
 }
@@ -53,23 +55,42 @@ func (w *itemWriter) done(o outputItem) error {
 	return err
 }
 
-// reasoned writes the reasoning as an item.
-func (w *itemWriter) reasoned() error {
-	if w.reason == "" {
-		return nil
-	}
-	o := outputItem{ID: w.c.Server().ID("rs_"), Type: "reasoning"}
-	if err := w.add(o); err != nil {
+// think writes a piece of the reasoning, which is an item before the message.
+func (w *itemWriter) think(text string) error {
+	if err := w.begin(); err != nil {
 		return err
 	}
+	if w.message != nil { // an item ends before the next one begins
+		w.late += text
+		return nil
+	}
+	if w.thought == nil {
+		w.thought = &outputItem{ID: w.c.Server().ID("rs_"), Type: "reasoning"}
+		if err := w.add(*w.thought); err != nil {
+			return err
+		}
+	}
+	w.reason += text
+	return w.event("response.reasoning_text.delta", w.at(w.thought, map[string]any{"delta": text}))
+}
+
+// reasoned ends the reasoning.
+func (w *itemWriter) reasoned() error {
+	if w.thought == nil {
+		return nil
+	}
+	if err := w.event("response.reasoning_text.done", w.at(w.thought, map[string]any{"text": w.reason})); err != nil {
+		return err
+	}
+	o := *w.thought
 	o.Content = []outputPart{{Type: "reasoning_text", Text: w.reason, Annotations: []any{}, Logprobs: []any{}}}
-	w.reason = ""
+	w.reason, w.thought = "", nil
 	return w.done(o)
 }
 
-// at returns the fields of the message's only part.
-func (w *itemWriter) at(more map[string]any) map[string]any {
-	more["item_id"], more["output_index"], more["content_index"] = w.message.ID, len(w.response.Output), 0
+// at returns the fields of the only part of an item.
+func (w *itemWriter) at(o *outputItem, more map[string]any) map[string]any {
+	more["item_id"], more["output_index"], more["content_index"] = o.ID, len(w.response.Output), 0
 	return more
 }
 
@@ -86,7 +107,7 @@ func (w *itemWriter) text(text string) error {
 		if err := w.add(*w.message); err != nil {
 			return err
 		}
-		if err := w.event("response.content_part.added", w.at(map[string]any{"part": textPart("")})); err != nil {
+		if err := w.event("response.content_part.added", w.at(w.message, map[string]any{"part": textPart("")})); err != nil {
 			return err
 		}
 	}
@@ -94,7 +115,7 @@ func (w *itemWriter) text(text string) error {
 		return nil
 	}
 	w.sent += text
-	return w.event("response.output_text.delta", w.at(map[string]any{"delta": text, "logprobs": []any{}}))
+	return w.event("response.output_text.delta", w.at(w.message, map[string]any{"delta": text, "logprobs": []any{}}))
 }
 
 // close ends the message.
@@ -103,14 +124,24 @@ func (w *itemWriter) close(status string) error {
 		return nil
 	}
 	part := textPart(w.sent)
-	if err := w.event("response.output_text.done", w.at(map[string]any{"text": w.sent, "logprobs": []any{}})); err != nil {
+	if err := w.event("response.output_text.done", w.at(w.message, map[string]any{"text": w.sent, "logprobs": []any{}})); err != nil {
 		return err
 	}
-	if err := w.event("response.content_part.done", w.at(map[string]any{"part": part})); err != nil {
+	if err := w.event("response.content_part.done", w.at(w.message, map[string]any{"part": part})); err != nil {
 		return err
 	}
-	w.message.Status, w.message.Content = status, []outputPart{part}
-	return w.done(*w.message)
+	o := *w.message
+	o.Status, o.Content = status, []outputPart{part}
+	if w.message = nil; w.late == "" {
+		return w.done(o)
+	}
+	if err := w.done(o); err != nil {
+		return err
+	}
+	if err := w.think(w.late); err != nil {
+		return err
+	}
+	return w.reasoned()
 }
 
 // calls writes the calls.
@@ -144,10 +175,7 @@ func (w *itemWriter) answer(ask *api.Ask, stream bool) (*api.Result, error) {
 		w.st = w.c.Stream(api.SSE, ": ping\n\n")
 		defer w.st.End()
 	}
-	ask.Request.Reasoned = func(text string) error {
-		w.reason += text
-		return nil
-	}
+	ask.Request.Reasoned = w.think
 	r, err := w.c.Answer(ask, w.text)
 	if err != nil {
 		return nil, w.fail(err)

@@ -1320,7 +1320,7 @@ export interface components {
             tool_choice?: {
                 /** @enum {unknown} */
                 type: "auto" | "any" | "tool" | "none";
-                name?: string;
+                name?: string | null;
                 disable_parallel_tool_use?: boolean | null;
             } | null;
             /** @description Ignored by a model without a switch of reasoning in its chat template. */
