@@ -163,6 +163,10 @@ func (d *Document) scalar(n *yaml.Node, pos diag.Pos, list *diag.List) any {
 	case "!!bool":
 		return strings.EqualFold(n.Value, "true")
 	case "!!int":
+		if ambiguous(n.Value) {
+			list.Add(diag.OutOfRange, pos, fmt.Sprintf("unsupported number %q: octal to some readers, decimal to others", n.Value), fmt.Sprintf("write a number without leading zeros, text in quotes: %q", n.Value))
+			return nil
+		}
 		var i int64
 		if n.Decode(&i) == nil {
 			return i
@@ -179,6 +183,12 @@ func (d *Document) scalar(n *yaml.Node, pos diag.Pos, list *diag.List) any {
 	}
 	list.Add(diag.OutOfRange, pos, fmt.Sprintf("unsupported number %q", n.Value), "")
 	return nil
+}
+
+// ambiguous reports whether an integer has leading zeros: octal in YAML 1.1, decimal in YAML 1.2.
+func ambiguous(s string) bool {
+	digits := strings.TrimLeft(s, "+-")
+	return len(digits) > 1 && digits[0] == '0' && digits[1] != 'x' && digits[1] != 'o' && digits[1] != 'b'
 }
 
 func (d *Document) at(n *yaml.Node) diag.Pos {

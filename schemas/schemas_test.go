@@ -116,6 +116,9 @@ func TestProfile(t *testing.T) {
 		{"conflict", "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> other\n", diag.Conflicted, 2},
 		{"end of a conflict", "a: 1\n>>>>>>> other\n", diag.Conflicted, 2},
 		{"infinite", "a: .inf\n", diag.OutOfRange, 1},
+		{"octal of YAML 1.1", "a: 0300\n", diag.OutOfRange, 1},
+		{"octal, negative", "a: -010\n", diag.OutOfRange, 1},
+		{"leading zero", "a: 089\n", diag.OutOfRange, 1},
 		{"huge integer", "a: 123456789012345678901234567890\n", diag.OutOfRange, 1},
 		{"billion laughs", "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n", diag.Alias, 1},
 	} {
@@ -373,5 +376,18 @@ func TestPatternsHaveWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		walk(e, v)
+	}
+}
+
+// Integers that every reader of YAML takes for the same number are accepted.
+func TestIntegers(t *testing.T) {
+	for in, want := range map[string]float64{"300": 300, "0": 0, "-0": 0, "+7": 7, "1_000": 1000, "0o454": 300, "0x12c": 300, "0b11": 3} {
+		var v struct{ A float64 }
+		doc, list := schemas.Parse("x.yaml", []byte("a: "+in+"\n"))
+		if doc == nil {
+			t.Errorf("%s: %v", in, list)
+		} else if err := doc.Decode(&v); err != nil || v.A != want {
+			t.Errorf("%s is %v, want %v: %v", in, v.A, want, err)
+		}
 	}
 }
