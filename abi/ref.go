@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -133,6 +134,11 @@ func (r *Ref) splitPlace(s string) error {
 	if first, rest, more := strings.Cut(s, "/"); more && isHost(first) {
 		if !refHost().MatchString(first) {
 			return fmt.Errorf("bad registry host %q", first)
+		}
+		if i := strings.LastIndexByte(first, ':'); i > strings.IndexByte(first, ']') {
+			if port, err := strconv.ParseUint(first[i+1:], 10, 16); err != nil || port == 0 {
+				return fmt.Errorf("bad port of registry host %q, want 1 to 65535", first)
+			}
 		}
 		r.Host, s = first, rest
 	}
