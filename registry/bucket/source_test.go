@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/registry/bucket/buckettest"
@@ -191,4 +192,28 @@ func TestSourceLimit(t *testing.T) {
 			t.Errorf("%d objects: got %d, %v", n, len(names), err)
 		}
 	}
+}
+
+// A store answers other requests while a client does not read an object to its end: a copy
+// within a store reads an object into a PUT.
+func TestStoreDuringGet(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789abcdef"), 2<<20) // more than the buffers of a connection
+	each(t, func(t *testing.T, s *buckettest.Store, b bucket.Bucket) {
+		if _, err := buckettest.Put(t, b, "from", data, bucket.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		r, _, err := b.Get(ctx, "from", 0, -1, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if _, err := b.Put(ctx, "to", bytes.NewReader(data[:part]), part, bucket.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, r); err != nil || n != int64(len(data)) {
+			t.Errorf("read %d bytes: %v", n, err)
+		}
+	})
 }
