@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -181,12 +182,12 @@ func (p *program) evalBudget(c *cli.Context) error {
 	var rows []eval.Row
 	var source suite.Source
 	err = p.measuring(ctx, m, func(r *runner.Runner) error {
-		if f.Run != nil {
-			if err := f.Run.CheckBuild(ctx, r.Build()); err != nil {
-				return err
-			}
+		describe := sync.OnceValues(func() (suite.Source, error) { return suite.NewSource(ctx, m.arg, r.Build(), r.Engine()) })
+		err := f.Run.CheckBuild(describe)
+		if err == nil {
+			err = b.Measure(ctx, r, &f)
 		}
-		if err := b.Measure(ctx, r, &f); err != nil {
+		if err != nil {
 			return err
 		}
 		n, err := suite.Size(r.Build())
@@ -196,7 +197,7 @@ func (p *program) evalBudget(c *cli.Context) error {
 		f.Files, f.Peak = &n, eval.Peak()
 		rows, list = b.Judge(f)
 		if out != "" {
-			source, err = suite.NewSource(ctx, m.arg, r.Build(), r.Engine())
+			source, err = describe()
 		}
 		return err
 	})

@@ -3,7 +3,6 @@ package suite
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/eval/metric"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -102,14 +100,16 @@ func ReadRun(path string) (*Run, diag.List) {
 	return ParseRun(path, data, true)
 }
 
-// CheckBuild reports results that were measured on another build. Results without a digest,
-// such as those of lm-evaluation-harness, are accepted.
-func (r *Run) CheckBuild(ctx context.Context, b *builds.Build) error {
-	got := r.Results.MM.Digest
-	if got == "" {
+// CheckBuild reports results that were measured on another build than the one described.
+// Results without a digest, such as those of lm-evaluation-harness, are accepted, and so
+// are none.
+func (r *Run) CheckBuild(describe func() (Source, error)) error {
+	if r == nil || r.Results.MM.Digest == "" {
 		return nil
 	}
-	want, err := Digest(ctx, b)
+	got := r.Results.MM.Digest
+	source, err := describe()
+	want := source.Digest
 	if err != nil || got == want {
 		return err
 	}

@@ -184,3 +184,25 @@ func TestCompareCorpus(t *testing.T) {
 		t.Errorf("got %+v", rows)
 	}
 }
+
+// Results are of the build that they name; a build is described only if they name one.
+func TestCheckBuild(t *testing.T) {
+	asked := 0
+	describe := func() (Source, error) { asked++; return Source{Digest: "sha256:a"}, nil }
+	run := func(digest string) *Run {
+		r := &Run{}
+		r.Results.MM.Digest = digest
+		return r
+	}
+	for _, r := range []*Run{nil, run("")} {
+		if err := r.CheckBuild(describe); err != nil || asked != 0 {
+			t.Errorf("%v: asked %d times: %v", r, asked, err)
+		}
+	}
+	if err := run("sha256:a").CheckBuild(describe); err != nil || asked != 1 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	if list, _ := diag.From(run("sha256:b").CheckBuild(describe)); len(list) != 1 || list[0].Code != diag.EvalOther {
+		t.Errorf("another build: %v", list)
+	}
+}
