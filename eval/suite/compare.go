@@ -100,9 +100,9 @@ func ReadRun(path string) (*Run, diag.List) {
 	return ParseRun(path, data, true)
 }
 
-// CheckBuild reports results that were measured on another build than the one described.
-// Results without a digest, such as those of lm-evaluation-harness, are accepted, and so
-// are none.
+// CheckBuild reports results that were measured on a build that differs from the described one.
+// A missing run and results without a digest, such as those of lm-evaluation-harness, are
+// accepted.
 func (r *Run) CheckBuild(describe func() (Source, error)) error {
 	if r == nil || r.Results.MM.Digest == "" {
 		return nil

@@ -185,7 +185,7 @@ func TestCompareCorpus(t *testing.T) {
 	}
 }
 
-// Results are of the build that they name; a build is described only if they name one.
+// Results are of the build that they name. It is described only if they name one.
 func TestCheckBuild(t *testing.T) {
 	asked := 0
 	describe := func() (Source, error) { asked++; return Source{Digest: "sha256:a"}, nil }

@@ -49,7 +49,7 @@ type upload struct {
 // start serves the store by face.
 func start(t testing.TB, s *Store, face http.HandlerFunc) *Store {
 	s.objects, s.uploads = map[string]*object{}, map[string]*upload{}
-	face = whole(face)
+	face = buffered(face)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.Requests = append(s.Requests, r.Method+" "+r.URL.RequestURI())
@@ -66,9 +66,9 @@ func start(t testing.TB, s *Store, face http.HandlerFunc) *Store {
 	return s
 }
 
-// whole returns face with answers that are sent after it has returned: a client that reads
-// an object into a PUT would otherwise wait for the lock that the object's GET holds.
-func whole(face http.HandlerFunc) http.HandlerFunc {
+// buffered returns face with answers that are sent after it has returned. Otherwise a client
+// that copies an object into a PUT waits for the lock of the GET.
+func buffered(face http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer := httptest.NewRecorder()
 		face(answer, r)
