@@ -144,7 +144,8 @@ func readTokens(f *gguf.File, wordPiece bool) (*lexicon, error) {
 }
 
 // readRoles reads the special ids and the tokens that Encode adds. A default id
-// beyond the vocabulary is dropped, a declared one is an error.
+// beyond the vocabulary is dropped, a declared one is an error, except for padding: nothing
+// here pads, and files of fine-tuned models name a token that was added for training.
 func (v *Vocabulary) readRoles(f *gguf.File, tokens int) error {
 	sp := &v.Special
 	for key, id := range map[string]*int32{
@@ -162,6 +163,10 @@ func (v *Vocabulary) readRoles(f *gguf.File, tokens int) error {
 			return err
 		}
 		if uint64(stated) >= uint64(tokens) {
+			if key == gguf.KeyPadding {
+				*id = None
+				continue
+			}
 			return fmt.Errorf("key %s: id %d out of range of %d tokens", key, stated, tokens)
 		}
 		*id = int32(stated)

@@ -419,6 +419,26 @@ func TestFromGGUFRefuses(t *testing.T) {
 	}
 }
 
+// A padding token beyond the vocabulary is absent: fine-tuned models name one.
+func TestPaddingOutOfRange(t *testing.T) {
+	kvs := slices.DeleteFunc(build(t, spm()).KVs(), func(kv gguf.KV) bool { return kv.Key == gguf.KeyPadding })
+	var file bytes.Buffer
+	if _, err := gguf.Write(&file, append(kvs, gguf.KV{Key: gguf.KeyPadding, Value: uint32(32000)}), nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(file.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tok.Vocabulary().Special.Padding; got != tokenizer.None {
+		t.Errorf("padding is token %d", got)
+	}
+}
+
 func TestLlama2C(t *testing.T) {
 	b, err := os.ReadFile(testfiles.Shared(t, "models", "tok512.bin"))
 	if err != nil {
