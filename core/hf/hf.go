@@ -13,6 +13,7 @@
 package hf
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -225,6 +226,9 @@ func readBounded(dir, name string, limit int64) ([]byte, error) {
 	}
 	if kind := fsx.Sniff(b); kind == fsx.Pointer || kind == fsx.HTML && filepath.Ext(name) == ".json" {
 		return nil, fmt.Errorf("%s: got %s", name, kind)
+	}
+	if filepath.Ext(name) == ".json" {
+		b = bytes.TrimPrefix(b, []byte("\ufeff")) // of editors and shells of Windows
 	}
 	return b, nil
 }

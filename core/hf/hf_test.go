@@ -225,6 +225,24 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestByteOrderMark: files that an editor of Windows has saved are read.
+func TestByteOrderMark(t *testing.T) {
+	dir := folder(t, llama(), tensors(), safetensors.F32)
+	path := filepath.Join(dir, "config.json")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append([]byte("\ufeff"), b...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+}
+
 // TestHeeded: the same values in the spellings of several years.
 func TestHeeded(t *testing.T) {
 	for name, c := range map[string]struct {
