@@ -234,13 +234,13 @@ func unrunnable(path, detail, hint string) error {
 	return list.Err()
 }
 
-// reasonOf returns the message of an error without its path.
+// reasonOf returns the message of an error without its path, in one line.
 func reasonOf(err error) string {
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		return at.Err.Error()
 	}
-	return err.Error()
+	return strings.ReplaceAll(err.Error(), "\n", "; ") // of joined errors
 }
 
 // IsLayout reports whether dir is an OCI image layout.

@@ -37,8 +37,10 @@ func (v View) WriteText(w io.Writer) {
 	if v.Runs {
 		diag.Fact(w, "core", "supported by mm's engine")
 	}
-	for _, why := range v.Refusals {
-		diag.Fact(w, "core", "not supported by mm's engine: %s", why)
+	for why := range strings.SplitSeq(strings.Join(v.Refusals, "\n"), "\n") {
+		if why != "" {
+			diag.Fact(w, "core", "not supported by mm's engine: %s", why)
+		}
 	}
 }
 
