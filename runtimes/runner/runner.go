@@ -43,6 +43,7 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/embed"
 	"mm-abi.org/mm/runtimes/media"
@@ -276,7 +277,7 @@ func conversant(core runtimes.Bundle, run Options, router *builds.RouterPart, se
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, unreadable(path, err, "")
 	}
 	v := tok.Rules()
 	template := cmp.Or(run.template, v.Template)
@@ -290,7 +291,18 @@ func conversant(core runtimes.Bundle, run Options, router *builds.RouterPart, se
 	}
 	// Without a readable dialect the core calls nothing: mm validate refuses it.
 	opt.Dialect, _ = chat.Detect(template, tokens, tok.Marks)
-	return talk.New(tok, opt)
+	t, err := talk.New(tok, opt)
+	if err != nil {
+		return nil, unreadable(path, err, "mm run --raw continues the prompt without the template")
+	}
+	return t, nil
+}
+
+// unreadable is a fault of the tokenizer or the chat template in a file.
+func unreadable(path string, err error, hint string) error {
+	var list diag.List
+	list.Add(diag.NotRunnable, diag.Pos{File: path}, err.Error(), hint)
+	return list.Err()
 }
 
 // Close frees the models. Running answers end with an error; none may start.
