@@ -118,6 +118,7 @@ func TestProfile(t *testing.T) {
 		{"infinite", "a: .inf\n", diag.OutOfRange, 1},
 		{"octal of YAML 1.1", "a: 0300\n", diag.OutOfRange, 1},
 		{"octal, negative", "a: -010\n", diag.OutOfRange, 1},
+		{"octal of one digit", "a: 07\n", diag.OutOfRange, 1},
 		{"leading zero", "a: 089\n", diag.OutOfRange, 1},
 		{"huge integer", "a: 123456789012345678901234567890\n", diag.OutOfRange, 1},
 		{"billion laughs", "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n", diag.Alias, 1},
