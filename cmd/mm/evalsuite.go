@@ -173,11 +173,9 @@ func (p *program) evalBudget(c *cli.Context) error {
 	}
 	var f eval.Figures
 	if results != "" {
-		run, list := suite.ReadRun(results)
-		if list.Failed() {
+		if f.Run, list = suite.ReadRun(results); list.Failed() {
 			return list.Err()
 		}
-		f.Run = run
 	}
 	var rows []eval.Row
 	var source suite.Source
