@@ -28,6 +28,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 )
 
 // Kind is an operation of this package.
@@ -118,11 +119,29 @@ func (d *Dir) Close() error { return d.root.Close() }
 
 // run executes op, through the hook if any.
 func (d *Dir) run(op Op, do func() error) error {
+	named := func() error { return d.named(do()) }
 	if d.hook == nil {
-		return do()
+		return named()
 	}
 	op.Root = d.path
-	return d.hook(&op, do)
+	return d.hook(&op, named)
+}
+
+// named adds the folder's path to the names in an error of [os.Root], whose calls end in "at".
+func (d *Dir) named(err error) error {
+	var one *fs.PathError
+	var two *os.LinkError
+	switch {
+	case errors.As(err, &one):
+		if call, ok := strings.CutSuffix(one.Op, "at"); ok && !strings.HasSuffix(call, "st") { // not stat
+			one.Op, one.Path = call, d.join(one.Path)
+		}
+	case errors.As(err, &two):
+		if call, ok := strings.CutSuffix(two.Op, "at"); ok {
+			two.Op, two.Old, two.New = call, d.join(two.Old), d.join(two.New)
+		}
+	}
+	return err
 }
 
 // MkdirAll creates the folder name and its missing parents, and syncs each folder that got

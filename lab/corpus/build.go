@@ -57,9 +57,15 @@ func Build(ctx context.Context, m *Manifest, opt Options) (*Lineage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if old != nil && old.Digest == m.LineageDigest() && old.Verify(opt.Out) == nil {
-		old.Unchanged = true
-		return old, nil
+	if old != nil && old.Digest == m.LineageDigest() {
+		changed := old.Verify(opt.Out)
+		if changed == nil {
+			old.Unchanged = true
+			return old, nil
+		}
+		if !opt.Force {
+			return nil, changed
+		}
 	}
 	if old != nil && !opt.Force {
 		return nil, oneFault(diag.DataTaken, opt.Out, fmt.Sprintf("its lineage is %s, that of the manifest %s", old.Digest, m.LineageDigest()))

@@ -107,6 +107,20 @@ func TestBuild(t *testing.T) {
 	if err != nil || !again.Unchanged || again.Digest != l.Digest {
 		t.Errorf("again: %+v, %v", again, err)
 	}
+	edited := filepath.Join(out, "train.jsonl")
+	before, err := os.ReadFile(edited)
+	if err == nil {
+		err = os.WriteFile(edited, append(slices.Clone(before), '\n'), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Build(t.Context(), m, Options{Dir: dir, Out: out}); !slices.Equal(codes(err), []diag.Code{diag.DataChanged}) || !strings.Contains(err.Error(), edited) {
+		t.Errorf("an edited file: got %v", err)
+	}
+	if l, err := Build(t.Context(), m, Options{Dir: dir, Out: out, Force: true}); err != nil || l.Unchanged || l.Verify(out) != nil {
+		t.Errorf("an edited file is replaced: %v", err)
+	}
 	m.MinChars = 5
 	if _, err := Build(t.Context(), m, Options{Dir: dir, Out: out}); !slices.Equal(codes(err), []diag.Code{diag.DataTaken}) {
 		t.Errorf("another manifest: %v", err)

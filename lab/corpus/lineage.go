@@ -245,12 +245,13 @@ func OpenLineage(dir string) (*Lineage, error) {
 func (l *Lineage) Verify(dir string) error {
 	var list diag.List
 	for _, s := range l.Files {
-		size, digest, err := fsx.Digest(filepath.Join(dir, filepath.Base(s.File)))
+		at := diag.Pos{File: filepath.Join(dir, filepath.Base(s.File))}
+		size, digest, err := fsx.Digest(at.File)
 		switch {
 		case err != nil:
-			list.Add(diag.DataChanged, diag.Pos{File: s.File}, err.Error(), "")
+			list.Add(diag.DataChanged, at, err.Error(), "")
 		case size != s.Bytes || digest != "sha256:"+s.SHA256:
-			list.Add(diag.DataChanged, diag.Pos{File: s.File}, fmt.Sprintf("got %d bytes, %s, want %d, sha256:%s", size, digest, s.Bytes, s.SHA256), "")
+			list.Add(diag.DataChanged, at, fmt.Sprintf("got %d bytes, %s, want %d, sha256:%s", size, digest, s.Bytes, s.SHA256), "")
 		}
 	}
 	return list.Err()
