@@ -138,7 +138,7 @@ func changed(base train.Config, set map[string]json.RawMessage) (train.Config, e
 	if text, err = json.Marshal(tree); err != nil {
 		return base, err
 	}
-	cfg, err := decodeRecipe("recipe", text)
+	cfg, _, err := decodeRecipe("recipe", text)
 	if err != nil {
 		return base, fmt.Errorf("%s", oneLine(err))
 	}

@@ -76,7 +76,7 @@ func Run(ctx context.Context, s Study, opt Options) (Answer, error) {
 	if s.Budget.Joules > 0 {
 		if _, err := opt.Energy.Read(); err != nil {
 			var list diag.List
-			list.Add(diag.StudyEnergy, diag.Pos{}, err.Error(), "")
+			list.Add(diag.StudyEnergy, s.doc.Pos("/budget/joules"), err.Error(), "")
 			return Answer{}, list.Err()
 		}
 	}

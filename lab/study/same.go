@@ -7,9 +7,11 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/schemas"
 )
 
 // same reports every value in which the study and its recipe differ from those of the run.
@@ -21,11 +23,11 @@ func (r *runner) same() error {
 	r.part = *r.at.start.Parts
 	var list diag.List
 	for _, pair := range []struct {
-		file      string
+		doc       *schemas.Document
 		got, want any
-	}{{"study", r.s, old}, {r.s.Recipe, r.s.Base, old.Base}} {
+	}{{r.s.doc, r.s, old}, {r.s.recipe, r.s.Base, old.Base}} {
 		for _, d := range differences("", plain(pair.got), plain(pair.want)) {
-			list.Add(diag.StudyEdited, diag.Pos{File: pair.file}, d, "")
+			list.Add(diag.StudyEdited, pair.doc.Pos(d.path), fmt.Sprintf("%s: got %s, the run has %s", d.path, shown(d.got), shown(d.want)), "")
 		}
 	}
 	return list.Err()
@@ -59,8 +61,14 @@ func plain(v any) any {
 	return out
 }
 
-// differences lists the values of got that differ from want, by JSON pointer.
-func differences(path string, got, want any) (all []string) {
+// difference is a value that differs, at a JSON pointer.
+type difference struct {
+	path      string
+	got, want any
+}
+
+// differences lists the values of got that differ from want.
+func differences(path string, got, want any) (all []difference) {
 	if reflect.DeepEqual(got, want) {
 		return nil
 	}
@@ -70,7 +78,7 @@ func differences(path string, got, want any) (all []string) {
 		keys := maps.Clone(a)
 		maps.Copy(keys, b)
 		for _, k := range slices.Sorted(maps.Keys(keys)) {
-			all = append(all, differences(path+"/"+k, a[k], b[k])...)
+			all = append(all, differences(path+"/"+pointer.Replace(k), a[k], b[k])...)
 		}
 		return all
 	}
@@ -82,8 +90,11 @@ func differences(path string, got, want any) (all []string) {
 		}
 		return all
 	}
-	return []string{fmt.Sprintf("%s: got %s, the run has %s", path, shown(got), shown(want))}
+	return []difference{{path, got, want}}
 }
+
+// pointer escapes a key of a JSON pointer.
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 func shown(v any) string {
 	if v == nil {

@@ -72,18 +72,23 @@ func TestEdited(t *testing.T) {
 	s, opt := stopped(t, dir, smallText, 2)
 	for name, c := range map[string]struct {
 		edit func(s *Study)
+		at   string
 		want string
 	}{
-		"seeds":  {func(s *Study) { s.Seeds = []uint64{2} }, "/seeds/0: got 2, the run has 1"},
-		"values": {func(s *Study) { s.Mutations = nil }, "/mutations: got nothing"},
-		"recipe": {func(s *Study) { s.Base.BatchSize = 3 }, "/batch_size: got 3, the run has 4"},
+		"seeds":  {func(s *Study) { s.Seeds = []uint64{2} }, "small.study.yaml:5:9", "/seeds/0: got 2, the run has 1"},
+		"values": {func(s *Study) { s.Mutations = nil }, "small.study.yaml:7:12", "/mutations: got nothing"},
+		"recipe": {func(s *Study) { s.Base.BatchSize = 3 }, "recipe.yaml:5:13", "/batch_size: got 3, the run has 4"},
 	} {
 		edited := s
 		c.edit(&edited)
 		_, err := Run(context.Background(), edited, opt)
-		if err == nil || !strings.Contains(err.Error(), string(diag.StudyEdited)) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		if err == nil || !strings.Contains(err.Error(), string(diag.StudyEdited)) || !strings.Contains(err.Error(), c.at) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s at %s", name, err, c.want, c.at)
 		}
+	}
+	set := func(n float64) any { return map[string]any{"set": map[string]any{"/rate~": n}} }
+	if d := differences("", set(1), set(2)); len(d) != 1 || d[0].path != "/set/~1rate~0" {
+		t.Errorf("a key that is a pointer: got %v", d)
 	}
 	if err := os.WriteFile(filepath.Join(opt.Dir, judgeFile), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -270,7 +275,7 @@ func TestEnergy(t *testing.T) {
 	s, text := write(t, dir, smallText+"budget: {joules: 3}\n")
 	key := newKey(t)
 	opt := Options{Dir: filepath.Join(dir, "run"), Key: key, Verifier: key.Public(), Text: text, Energy: Packages{t.TempDir()}}
-	if _, err := Run(context.Background(), s, opt); err == nil || !strings.Contains(err.Error(), string(diag.StudyEnergy)) {
+	if _, err := Run(context.Background(), s, opt); err == nil || !strings.Contains(err.Error(), "small.study.yaml:8:18: error "+string(diag.StudyEnergy)) {
 		t.Errorf("without counters: got %v", err)
 	}
 	opt.Energy = &meter{}

@@ -69,7 +69,7 @@ func parseSpec(data []byte) (Spec, train.Config, error) {
 			return s, cfg, fmt.Errorf("trial: invalid path %q", p)
 		}
 	}
-	cfg, err := decodeRecipe("recipe", s.Recipe)
+	cfg, _, err := decodeRecipe("recipe", s.Recipe)
 	if err != nil {
 		return s, cfg, fmt.Errorf("trial: %w", err)
 	}

@@ -33,6 +33,8 @@ type Study struct {
 	Base train.Config `json:"-"` // the recipe
 	Arms []Arm        `json:"-"` // the base first
 	Dir  string       `json:"-"` // folder of the recipe's paths
+
+	doc, recipe *schemas.Document // positions of the study's values and of the recipe's
 }
 
 // Mutation changes the base recipe: a preset with values, or a name with values for JSON
@@ -151,10 +153,11 @@ func Parse(file string, data []byte, read func(name string) ([]byte, error)) (St
 			list.Add(diag.TooLarge, diag.Pos{File: name}, fmt.Sprintf("got %d bytes, limit %d", n, maxText), "")
 		}
 	}
-	base, err := decodeRecipe(from, recipe)
+	base, described, err := decodeRecipe(from, recipe)
 	if err != nil {
 		return s, err
 	}
+	s.doc, s.recipe = doc, described
 	s.Dir = filepath.Dir(from)
 	s.settle(base, doc, &list)
 	list.Sort()
@@ -162,19 +165,18 @@ func Parse(file string, data []byte, read func(name string) ([]byte, error)) (St
 }
 
 // decodeRecipe parses and checks a recipe of a language model.
-func decodeRecipe(file string, data []byte) (train.Config, error) {
-	var cfg train.Config
+func decodeRecipe(file string, data []byte) (cfg train.Config, doc *schemas.Document, err error) {
 	doc, list := schemas.Load(schemas.Train, file, data)
 	if doc == nil || list.Failed() {
-		return cfg, list.Err()
+		return cfg, nil, list.Err()
 	}
 	if err := doc.Decode(&cfg); err != nil {
-		return cfg, err
+		return cfg, nil, err
 	}
 	for _, f := range train.Faults(cfg.Validate()) {
 		list.Add(diag.NotAllowed, doc.Pos(f.Path), f.Error(), "")
 	}
-	return cfg, list.Err()
+	return cfg, doc, list.Err()
 }
 
 // fill sets the defaults.
