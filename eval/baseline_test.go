@@ -156,14 +156,14 @@ func TestBaselines(t *testing.T) {
 		"baselines: {a: {results: empty}}":                                                               diag.BadResults,
 		"baselines: {a: {}}":                                                                             diag.MissingKey,
 		"quality: [{task: t, metric: acc, relative: 0.02}]":                                              diag.OutOfRange,
-		"quality: [{task: t, metric: acc, baseline: a}]":                                                 diag.OutOfRange,
+		"quality: [{task: t, metric: acc, at_least: 0, baseline: a}]":                                    diag.OutOfRange,
 		"quality: [{task: t, metric: acc, relative: 0.02, baseline: a}]":                                 diag.NotAllowed,
 		"quality: [{task: t, metric: acc, relative: 0, baseline: a}]":                                    diag.OutOfRange,
 		"quality: [{task: t, metric: acc, relative: 1, baseline: a}]":                                    diag.OutOfRange,
 		"baselines: {a: {results: old}}\nquality: [{task: t, metric: acc, relative: 0.99, baseline: a}]": "",
 	} {
 		file := filepath.Join(dir, "budgets.yaml")
-		if err := os.WriteFile(file, []byte("version: 1\n"+text+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("version: 1\nsize: {files: 1G}\n"+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, list := ReadBudgets(file)

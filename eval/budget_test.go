@@ -38,7 +38,7 @@ func (s slow) Answer(_ context.Context, req runner.Request, emit func(string) er
 
 // The times are those of the measured runs, without the first.
 func TestMeasure(t *testing.T) {
-	b, list := read(t, "version: 1\nlatency: {tokens: 3, runs: 4}\n")
+	b, list := read(t, "version: 1\nlatency: {tokens: 3, runs: 4, tokens_per_second: 1}\n")
 	if list.Failed() {
 		t.Fatal(list)
 	}
@@ -52,7 +52,7 @@ func TestMeasure(t *testing.T) {
 	if err := b.Measure(t.Context(), slow{errors.New("broken")}, &f); err == nil {
 		t.Error("got no error")
 	}
-	if b, _ = read(t, "version: 1\n"); b.Measure(t.Context(), slow{errors.New("unused")}, &f) != nil {
+	if b, _ = read(t, "version: 1\nsize: {files: 1G}\n"); b.Measure(t.Context(), slow{errors.New("unused")}, &f) != nil {
 		t.Error("a document without latency measures it")
 	}
 }
@@ -115,11 +115,22 @@ func TestJudge(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	for text, code := range map[string]diag.Code{
-		"version: 2\n": diag.NotAllowed, "version: 1\nspeed: 3\n": diag.UnknownKey, "version: 1\nmemory: {peak: lots}\n": diag.WrongForm, "{}\n": diag.MissingKey,
-		"version: 1\nlatency: {runs: 0}\n": diag.OutOfRange,
+		"version: 2\nsize: {files: 1G}\n": diag.NotAllowed, "version: 1\nsize: {files: 1G}\nspeed: 3\n": diag.UnknownKey, "version: 1\nmemory: {peak: lots}\n": diag.WrongForm, "{}\n": diag.MissingKey,
+		"version: 1\nlatency: {runs: 0, tokens_per_second: 1}\n": diag.OutOfRange, "version: 1\nquality: []\n": diag.OutOfRange,
 	} {
 		if _, list := read(t, text); len(list) == 0 || list[0].Code != code {
 			t.Errorf("%q: got %v, want %s", text, list, code)
+		}
+	}
+	// What judges nothing is a fault.
+	for text, want := range map[string]string{
+		"": `one of ["latency" "memory" "size" "quality"] in the document`, "memory: {}": `"peak" in memory`, "size: {}": `"files" in size`,
+		"latency: {tokens: 9}":              `one of ["first_token_ms" "token_ms" "tokens_per_second"] in latency`,
+		"quality: [{task: t, metric: acc}]": `one of ["at_least" "at_most" "relative"] in quality[0]`,
+		"baselines: {a: {results: r}}\nquality: [{task: t, metric: acc, relative: 0.1, baseline: a, sure: true}]": `one of ["at_least" "at_most"] in quality[0]`,
+	} {
+		if _, list := read(t, "version: 1\n"+text+"\n"); len(list) != 1 || list[0].Code != diag.MissingKey || list[0].Pos.Line == 0 || !strings.Contains(list[0].Detail, want) {
+			t.Errorf("%q: got %v, want %s", text, list, want)
 		}
 	}
 	if _, list := ReadBudgets("absent.yaml"); !list.Failed() {
@@ -161,11 +172,11 @@ func FuzzRead(f *testing.F) {
 
 // Defaults are set only where the document has no value, and figures are readable.
 func TestDefaults(t *testing.T) {
-	b, _ := read(t, "version: 1\nlatency: {}\n")
+	b, _ := read(t, "version: 1\nlatency: {tokens_per_second: 1}\n")
 	if l := b.Latency; l.Prompt != defaultPrompt || l.Tokens != 64 || l.Runs != 5 {
 		t.Errorf("got %+v", l)
 	}
-	b, _ = read(t, "version: 1\nlatency: {prompt: p, tokens: 2, runs: 1}\n")
+	b, _ = read(t, "version: 1\nlatency: {prompt: p, tokens: 2, runs: 1, tokens_per_second: 1}\n")
 	if l := b.Latency; l.Prompt != "p" || l.Tokens != 2 || l.Runs != 1 {
 		t.Errorf("got %+v", l)
 	}
@@ -186,7 +197,7 @@ func TestDefaults(t *testing.T) {
 
 // An answer without text has no times.
 func TestSilence(t *testing.T) {
-	b, _ := read(t, "version: 1\nlatency: {runs: 2}\n")
+	b, _ := read(t, "version: 1\nlatency: {runs: 2, tokens_per_second: 1}\n")
 	b.Latency.Tokens = 0
 	var f Figures
 	if err := b.Measure(t.Context(), slow{}, &f); err != nil || f.FirstToken != nil {

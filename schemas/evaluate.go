@@ -18,6 +18,7 @@ type fault struct {
 	keyword string
 	rule    *rule
 	names   []string // of unknown or missing members
+	either  []string // of which one suffices, with the missing one
 	message string
 	ofName  bool // the value is the name of a member
 }
@@ -328,8 +329,26 @@ func (e *evaluator) some(r *rule, keyword string, list []*rule, v any, at string
 	if first >= 0 {
 		return true
 	}
+	for i, names := 0, alternatives(all, at, len(list)); i < len(names); i++ {
+		all[i].either = names
+	}
 	e.faults = append(e.faults, all...)
 	return false
+}
+
+// alternatives returns the members of which one is missing, if each of n schemas lacks one at
+// the same value; otherwise nil.
+func alternatives(all []fault, at string, n int) (names []string) {
+	if n < 2 || len(all) != n {
+		return nil
+	}
+	for _, f := range all {
+		if f.at != at || f.keyword != "required" || len(f.names) != 1 {
+			return nil
+		}
+		names = append(names, f.names[0])
+	}
+	return names
 }
 
 // unevaluated checks the members at which no schema has looked.

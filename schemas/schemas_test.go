@@ -113,9 +113,7 @@ func TestProfile(t *testing.T) {
 		{"no-break space", "a: 1\nb:\u00a0\n c: 2\nd: 3\n", diag.Syntax, 2},
 		{"indented by a no-break space", "a:\n  b: 1\n\u00a0 c: 2\nd: 3\n", diag.HiddenText, 3},
 		{"fullwidth colon", "a: 1\nb\uff1a 2\nc: 3\n", diag.Syntax, 2},
-		{"conflict", "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> other\n", diag.Conflicted, 2},
-		{"end of a conflict", "a: 1\n>>>>>>> other\n", diag.Conflicted, 2},
-		{"infinite", "a: .inf\n", diag.OutOfRange, 1},
+		{"conflict", "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n		{"end of a conflict", "a: 1\n		{"infinite", "a: .inf\n", diag.OutOfRange, 1},
 		{"octal of YAML 1.1", "a: 0300\n", diag.OutOfRange, 1},
 		{"octal, negative", "a: -010\n", diag.OutOfRange, 1},
 		{"octal of one digit", "a: 07\n", diag.OutOfRange, 1},
@@ -390,5 +388,14 @@ func TestIntegers(t *testing.T) {
 		} else if err := doc.Decode(&v); err != nil || v.A != want {
 			t.Errorf("%s is %v, want %v: %v", in, v.A, want, err)
 		}
+	}
+}
+
+// Alternatives, each of which lacks a key, are one fault.
+func TestAlternatives(t *testing.T) {
+	doc, _ := schemas.Parse("b.yaml", []byte("version: 1\n"))
+	list := doc.Validate(schemas.Budgets)
+	if want := `one of ["latency" "memory" "size" "quality"] in the document`; len(list) != 1 || list[0].Code != diag.MissingKey || list[0].Detail != want {
+		t.Errorf("got %v, want %s", list, want)
 	}
 }

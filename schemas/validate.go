@@ -80,6 +80,10 @@ func (d *Document) fault(v fault, list *diag.List) {
 		for _, key := range v.names {
 			list.Add(diag.UnknownKey, d.KeyPos(ptr+"/"+escape(key)), fmt.Sprintf("%q in %s", key, cmp.Or(here, "the document")), suggest(key, properties(schema)))
 		}
+	case v.either != nil:
+		if v.names[0] == v.either[0] {
+			list.Add(diag.MissingKey, pos, fmt.Sprintf("one of %q in %s", v.either, cmp.Or(here, "the document")), "")
+		}
 	case keyword == "required":
 		for _, key := range v.names {
 			list.Add(diag.MissingKey, pos, fmt.Sprintf("%q in %s", key, cmp.Or(here, "the document")), describe(schema, key))
