@@ -122,10 +122,20 @@ func TestAuthorities(t *testing.T) {
 		if want == "" && (err != nil || len(got.Authorities) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %+v, %v, want %q", text, got, err, want)
 		}
+		f, err := Load(filepath.Join(dir, home.TrustName))
+		if err == nil {
+			_, err = f.Policy()
+		}
+		if (err == nil) != (want == "") {
+			t.Errorf("%s: policy: got %v, want %q", text, err, want)
+		}
 	}
 	write(home.TrustName, []byte("version: 1\nauthorities: [{match: local/model, file: root.pem, identities: [a]}]\n"))
 	if got, err := ForFolder(filepath.Join(dir, home.TrustName), "local/other", nil, time.Now()); err != nil || len(got.Authorities) != 0 {
 		t.Errorf("another name: got %+v, %v", got, err)
+	}
+	if got, err := ForFolder(filepath.Join(dir, home.TrustName), "local/model", []string{"../../registry/sign/testdata/folder/k.pub"}, time.Now()); err != nil || len(got.Keys) != 1 || len(got.Authorities) != 0 {
+		t.Errorf("keys of flags replace the trust file: got %+v, %v", got, err)
 	}
 	before, err := Load(filepath.Join(dir, home.TrustName))
 	write("root.pem", append(root, '\n'))
