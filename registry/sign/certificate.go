@@ -118,8 +118,14 @@ func checkChain(chain []*x509.Certificate, now time.Time) error {
 		return fmt.Errorf("certificate of %s: key usage without digital signature", named(leaf))
 	case extended && !code && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny):
 		return fmt.Errorf("certificate of %s: extended key usage without code signing", named(leaf))
-	case now.Before(leaf.NotBefore) || now.After(leaf.NotAfter):
-		return fmt.Errorf("certificate of %s: valid from %s to %s, but this machine's time is %s", named(leaf), stamp(leaf.NotBefore), stamp(leaf.NotAfter), stamp(now))
+	}
+	return checkValid(leaf, now)
+}
+
+// checkValid reports whether a certificate is valid now.
+func checkValid(c *x509.Certificate, now time.Time) error {
+	if now.Before(c.NotBefore) || now.After(c.NotAfter) {
+		return fmt.Errorf("certificate of %s: valid from %s to %s, but this machine's time is %s", named(c), stamp(c.NotBefore), stamp(c.NotAfter), stamp(now))
 	}
 	return nil
 }
@@ -163,6 +169,8 @@ func (a FolderAuthority) certifies(chain []*x509.Certificate, now time.Time) err
 	}
 	if _, err := leaf.Verify(opt); errors.As(err, &x509.UnknownAuthorityError{}) {
 		return fmt.Errorf("certificate of %s: its chain leads to none of %d trusted roots: %w", named(leaf), len(a.Roots), err)
+	} else if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) {
+		return fmt.Errorf("certificate of %s: %w", named(invalid.Cert), err)
 	} else if err != nil {
 		return fmt.Errorf("certificate of %s: %w", named(leaf), err)
 	}

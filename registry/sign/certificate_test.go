@@ -196,13 +196,18 @@ func TestFolderCertificates(t *testing.T) {
 	}
 }
 
-// An authority that has expired confirms nothing, even if its certificates have not.
+// An authority that has expired confirms nothing, even if its certificates have not; the
+// signer and the verifier name it.
 func TestFolderExpiredAuthority(t *testing.T) {
 	h := newHierarchy(t)
 	h.middle = h.root.issue(t, "middle", h.middle.key, func(c *x509.Certificate) { asAuthority(c); c.NotAfter = born.Add(time.Hour) })
-	data := h.sealed(t, h.chain(t, nil))
-	for after, want := range map[time.Duration]string{0: "", time.Second: "expired"} {
-		_, err := OpenFolder(data, FolderTrust{Authorities: []FolderAuthority{{Roots: []*x509.Certificate{h.root.cert}}}, Now: born.Add(time.Hour + after)})
+	chain := h.chain(t, nil)
+	data := h.sealed(t, chain)
+	for after, want := range map[time.Duration]string{0: "", time.Second: `certificate of "CN=middle": `} {
+		now := born.Add(time.Hour + after)
+		_, err := OpenFolder(data, FolderTrust{Authorities: []FolderAuthority{{Roots: []*x509.Certificate{h.root.cert}}}, Now: now})
+		refused(t, err, want)
+		_, err = SignFolder(h.key, Folder{Files: []FolderFile{{"a", strings.Repeat("ab", 32)}}, Chain: chain}, now)
 		refused(t, err, want)
 	}
 }

@@ -74,7 +74,11 @@ func SignFolder(key *PrivateKey, f Folder, now time.Time) ([]byte, error) {
 		return nil, errors.New("signing a folder: no files")
 	}
 	if len(f.Chain) > 0 {
-		if err := checkChain(f.Chain, now); err != nil {
+		err := checkChain(f.Chain, now)
+		for i := 1; err == nil && i < len(f.Chain); i++ {
+			err = checkValid(f.Chain[i], now)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("signing a folder: %w", err)
 		}
 		if !key.public.ecdsa.Equal(f.Chain[0].PublicKey) {
