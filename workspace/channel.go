@@ -49,7 +49,19 @@ type ChannelDocument struct {
 type ChannelVersion struct {
 	ChannelDocument
 	Manifest string `json:"manifest"` // of the document
-	Key      string `json:"key"`      // that signed it
+	Key      string `json:"key"`      // that signed it; "": not permitted to write the channel now
+}
+
+// String returns a line of the history.
+func (v ChannelVersion) String() string {
+	text := fmt.Sprintf("%s %d %s", v.Channel, v.Version, v.Digest)
+	if v.Rollback {
+		text += " rollback"
+	}
+	if v.Key == "" {
+		text += " (its key is not permitted to write the channel now)"
+	}
+	return text
 }
 
 // channel is a channel of a repository at a registry.
@@ -132,8 +144,9 @@ func (c *channel) versions(ctx context.Context) ([]int, error) {
 	return list, nil
 }
 
-// read reads and verifies one document by its tag or digest.
-func (c *channel) read(ctx context.Context, ref string, version int) (*ChannelVersion, error) {
+// read reads and verifies one document by its tag or digest. If linked, a verified document
+// states its digest, and the key is not required to be permitted now.
+func (c *channel) read(ctx context.Context, ref string, version int, linked bool) (*ChannelVersion, error) {
 	desc, err := c.src.Find(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -159,6 +172,13 @@ func (c *channel) read(ctx context.Context, ref string, version int) (*ChannelVe
 	}
 	for _, g := range c.gates {
 		a, err := g.Open(ctx, c.repository, bundle, about)
+		if sign.IsRefusal(err) && linked {
+			if err := sign.ReadStatement(bundle, about); err != nil {
+				return nil, fault(diag.BadChannel, fmt.Sprintf("%s: %v", ref, err), "")
+			}
+			v.Key = ""
+			break
+		}
 		if sign.IsRefusal(err) {
 			return nil, fault(diag.ChannelSigner, fmt.Sprintf("%s: %v (%s)", ref, err, g.File), "")
 		}
@@ -219,7 +239,7 @@ func (c *channel) check(ref string, version int, v *ChannelVersion) error {
 
 // before reads the version before v, by the digest that v names.
 func (c *channel) before(ctx context.Context, v *ChannelVersion) (*ChannelVersion, error) {
-	p, err := c.read(ctx, c.place+"@"+v.Previous, v.Version-1)
+	p, err := c.read(ctx, c.place+"@"+v.Previous, v.Version-1, true)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +327,7 @@ func (c *channel) newestOf(ctx context.Context, versions []int) (v *ChannelVersi
 			return nil, nil, fault(diag.BadChannel, fmt.Sprintf("%s %s: more than %d invalid documents above version %d", c.repository, c.name, maxChannelJunk, n), "delete their tags")
 		}
 		ref := c.place + ":" + c.tag(n)
-		v, err := c.read(ctx, ref, n)
+		v, err := c.read(ctx, ref, n, false)
 		if !invalid(err) {
 			return v, junk, err
 		}
@@ -373,9 +393,33 @@ func (c *channel) remember(ctx context.Context, v *ChannelVersion, now time.Time
 	})
 }
 
+// latest returns the newest document. If the policy no longer permits its key, the
+// document must be that which the home verified before: another key can then continue the
+// channel.
+func (c *channel) latest(ctx context.Context) (*ChannelVersion, error) {
+	v, err := c.newest(ctx)
+	if !hasCode(err, diag.ChannelRollback) {
+		return v, err
+	}
+	records, unread := home.ReadRecords[seenChannel](c.w.home, channelsFile)
+	if unread != nil {
+		return nil, unread
+	}
+	seen := records[c.key()]
+	if d, absent := c.src.Current(ctx, c.place+":"+c.tag(seen.Version)); absent != nil || d.Digest.String() != seen.Manifest {
+		return nil, err
+	}
+	return c.read(ctx, c.place+"@"+seen.Manifest, seen.Version, true)
+}
+
+// led reports whether a version by a permitted key leads to an artifact.
+func led(list []ChannelVersion, digest string) bool {
+	return slices.ContainsFunc(list, func(v ChannelVersion) bool { return v.Digest == digest && v.Key != "" })
+}
+
 // log returns every version, the newest first.
 func (c *channel) log(ctx context.Context) ([]ChannelVersion, error) {
-	v, err := c.newest(ctx)
+	v, err := c.latest(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -66,13 +66,13 @@ func (w *Workspace) Promote(ctx context.Context, arg string, s *Signer, opt Prom
 	doc := ChannelDocument{Repository: c.repository, Channel: c.name, Version: 1, Digest: at.desc.Digest.String()}
 	if len(past) > 0 {
 		doc.Version, doc.Previous = past[0].Version+1, past[0].Manifest
-		led := slices.ContainsFunc(past, func(v ChannelVersion) bool { return v.Digest == doc.Digest })
-		doc.Rollback = led && past[0].Digest != doc.Digest
+		earlier := slices.ContainsFunc(past, func(v ChannelVersion) bool { return v.Digest == doc.Digest })
+		doc.Rollback = earlier && past[0].Digest != doc.Digest
 	}
 	if doc.Rollback != opt.Rollback {
 		return nil, fault(diag.UnsaidRollback, fmt.Sprintf("%s to %s: an older artifact of the channel: got --rollback=%t, want %t", arg, c.name, opt.Rollback, doc.Rollback), "")
 	}
-	if err := c.permits(ctx, at, s.Key.Public().KeyID(), &doc); err != nil {
+	if err := c.permits(ctx, at, s.Key.Public().KeyID(), &doc, past); err != nil {
 		return nil, err
 	}
 	if err := doc.date(past, s.Options.Created, opt.Valid); err != nil {
@@ -108,17 +108,17 @@ func (d *ChannelDocument) date(past []ChannelVersion, created time.Time, valid t
 }
 
 // permits checks the gates of the channel: who writes, the channel before, the evidence.
-func (c *channel) permits(ctx context.Context, at *Located, key string, doc *ChannelDocument) error {
+func (c *channel) permits(ctx context.Context, at *Located, key string, doc *ChannelDocument, past []ChannelVersion) error {
 	for _, g := range c.gates {
 		if err := g.Writes(c.repository, key); err != nil {
 			return fault(diag.ChannelSigner, fmt.Sprintf("%s: %v (%s)", c.name, err, g.File), "")
 		}
-		if g.Channel.From != "" && !doc.Rollback {
+		if g.Channel.From != "" && !(doc.Rollback && led(past, doc.Digest)) {
 			list, err := c.w.History(ctx, at.ref, g.Channel.From)
 			if err != nil && !hasCode(err, diag.NoChannel) {
 				return err
 			}
-			if !slices.ContainsFunc(list, func(v ChannelVersion) bool { return v.Digest == doc.Digest }) {
+			if !led(list, doc.Digest) {
 				return fault(diag.NotPromoted, fmt.Sprintf("%s to %s: channel %s never led to %s", at.ref, c.name, g.Channel.From, doc.Digest), "")
 			}
 		}
@@ -170,7 +170,7 @@ func (c *channel) write(ctx context.Context, doc ChannelDocument, key *sign.Priv
 	start := time.Now()
 	junk := false
 	if d, err := c.src.Current(ctx, ref); err == nil {
-		_, err := c.read(ctx, ref, doc.Version)
+		_, err := c.read(ctx, ref, doc.Version, false)
 		if junk = invalid(err); !junk {
 			return nil, c.lost(doc, d.Digest)
 		}

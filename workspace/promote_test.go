@@ -231,3 +231,60 @@ func TestChannelJunk(t *testing.T) {
 		}
 	}
 }
+
+// A channel remains usable after a change of keys: versions below one by a permitted key stay
+// in the chain, without other effect.
+func TestChannelKeys(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t)
+	reg := w.serve()
+	for _, v := range []string{"0.1.0", "0.2.0"} {
+		w.sign(reg.store, w.pack(reg.store, build("p", v, ""), "team/p:"+v), 0)
+	}
+	open := func() *workspace.Workspace { return w.open(workspace.Options{PlainHTTP: []string{reg.host}}) }
+	trust := func(staging, prod string, keys ...int) {
+		w.trust(filepath.Join(w.home, "trust.yaml"), fmt.Sprintf("channels:\n- {name: staging, match: '**', keys: [%s]}\n- {name: prod, match: '**', keys: [%s], from: staging}\n", staging, prod), "**", keys...)
+	}
+	promote := func(version, to, key string, back bool) error {
+		t.Helper()
+		ws := open()
+		s, err := ws.Signer(key, noPassword)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ws.Promote(ctx, reg.host+"/team/p:"+version, s, workspace.PromoteOptions{To: to, Rollback: back, Settle: 500 * time.Millisecond})
+		return err
+	}
+	find := func() error {
+		_, err := open().FindRemote(ctx, reg.host+"/team/p:prod")
+		return err
+	}
+	trust("key1", "key1", 0, 1)
+	for _, to := range []string{"staging", "prod"} {
+		w.wants(to+" 1", promote("0.1.0", to, "stranger.key", false), "")
+	}
+	w.wants("first", find(), "")
+	trust("key0", "key0", 0)
+	w.wants("a key that is gone", find(), string(diag.ChannelRollback))
+	w.wants("promoted by the old key alone", promote("0.1.0", "prod", "", false), string(diag.NotPromoted))
+	for _, to := range []string{"staging", "prod"} {
+		w.wants(to+" 2", promote("0.2.0", to, "", false), "")
+	}
+	w.wants("continued by another key", find(), "")
+	list, err := open().History(ctx, reg.host+"/team/p", "prod")
+	if err != nil || len(list) != 2 || list[0].Key == "" || list[1].Key != "" || !strings.HasSuffix(list[1].String(), "not permitted to write the channel now)") || strings.Contains(list[0].String(), "(") {
+		t.Errorf("history: %+v, %v", list, err)
+	}
+	w.wants("back to a version of the old key", promote("0.1.0", "prod", "", true), string(diag.NotPromoted))
+	if err := os.Remove(filepath.Join(w.home, "channels.json")); err != nil {
+		t.Fatal(err)
+	}
+	w.wants("a new home", find(), "")
+	// The tag of the newest version has another document.
+	d, err := reg.store.Resolve(ctx, "team/p:channel-prod-000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tag(reg.store, d, "team/p:channel-prod-000002")
+	w.wants("replaced", promote("0.2.0", "prod", "", false), string(diag.ChannelRollback))
+}

@@ -137,11 +137,7 @@ func (p *program) promote(c *cli.Context, w *workspace.Workspace) error {
 // printVersions prints versions of a channel, one a line.
 func (p *program) printVersions(list []workspace.ChannelVersion) error {
 	for _, v := range list {
-		note := ""
-		if v.Rollback {
-			note = " rollback"
-		}
-		if _, err := fmt.Fprintf(p.Stdout, "%s %d %s%s\n", v.Channel, v.Version, v.Digest, note); err != nil {
+		if _, err := fmt.Fprintln(p.Stdout, v); err != nil {
 			return err
 		}
 	}

@@ -44,6 +44,23 @@ func (v *Verifier) OpenStatement(_ context.Context, repository string, data []by
 	return a, v.Accept(repository, by)
 }
 
+// ReadStatement parses a statement by any signer, if a verified document states its digest.
+// about is that of [Verifier.OpenStatement].
+func ReadStatement(data []byte, about func(Attestation) (digest.Digest, error)) error {
+	if len(data) > maxBundle {
+		return fmt.Errorf("bundle: got %d bytes, want at most %d", len(data), maxBundle)
+	}
+	o, err := open(data)
+	if err != nil {
+		return err
+	}
+	subject, err := about(Attestation{o.statement.PredicateType, o.statement.Predicate})
+	if err == nil && !o.statement.names(subject) {
+		err = fmt.Errorf("the statement is about another digest than %s", subject)
+	}
+	return err
+}
+
 // Covers reports whether a rule of the policy matches the repository.
 func (v *Verifier) Covers(repository string) bool {
 	rule, err := v.policy.find(repository)
