@@ -8,4 +8,7 @@ trap 'rm -rf "$dir"' EXIT
 "$python" scripts/preference.py trl "$dir/trl.safetensors" 2>/dev/null
 "$python" scripts/preference.py golden "$dir/losses.json"
 cmp "$dir/losses.json" train/preference/testdata/losses.json
-MM_PREFERENCE=$dir/trl.safetensors go test ./train/preference -run 'TestTRL|TestLossGolden' -v -count=1 | grep -v '^=== RUN'
+rc=0
+MM_PREFERENCE=$dir/trl.safetensors go test ./train/preference -run 'TestTRL|TestLossGolden' -v -count=1 >"$dir/log" || rc=$?
+grep -v '^=== RUN' "$dir/log"
+exit $rc

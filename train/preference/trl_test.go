@@ -160,7 +160,7 @@ func TestTRL(t *testing.T) {
 			}
 			worst = max(worst, math.Sqrt(diff/norm))
 		}
-		if t.Logf("%s: loss %.7f, TRL %.7f; gradients differ by at most %.1e", c.Name, loss, c.Loss, worst); !(worst < 1e-5) {
+		if t.Logf("%s: loss %.7f, TRL %.7f; gradients differ by at most %.1e", c.Name, loss, c.Loss, worst); !(worst < 1e-4) {
 			t.Errorf("%s: gradients differ by %v of their norm", c.Name, worst)
 		}
 	}
