@@ -1,7 +1,9 @@
 package schemas
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -66,6 +68,39 @@ func TestReadValueSpace(t *testing.T) {
 	for text, good := range map[string]bool{"3": true, "3 \t\r\n": true, "3\v": false, "3\u00a0": false, "3 4": false} {
 		if _, err := ReadValue([]byte(text)); (err == nil) != good {
 			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+// The locks of the repository's builds have the digests of its modules' files. The whole
+// check is mm lock --check.
+func TestLocks(t *testing.T) {
+	locks, err := filepath.Glob("../builds/*.lock.yaml")
+	if err != nil || len(locks) == 0 {
+		t.Fatal(locks, err)
+	}
+	for _, file := range locks {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, list := Load(Lock, file, data)
+		var lock struct {
+			Modules []struct {
+				Source string                          `json:"source"`
+				Files  []struct{ Path, Digest string } `json:"files"`
+			} `json:"modules"`
+		}
+		if doc == nil || doc.Decode(&lock) != nil || len(lock.Modules) == 0 {
+			t.Fatal(file, list)
+		}
+		for _, m := range lock.Modules {
+			for _, f := range m.Files {
+				data, err := os.ReadFile(filepath.Join("..", m.Source, f.Path))
+				if got := fmt.Sprintf("sha256:%x", sha256.Sum256(data)); err != nil || got != f.Digest {
+					t.Errorf("%s: %s/%s: got %s, want %s (%v): run mm lock", file, m.Source, f.Path, got, f.Digest, err)
+				}
+			}
 		}
 	}
 }
