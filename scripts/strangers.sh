@@ -23,4 +23,7 @@ if ! [ -f "$dir/strangers/ready" ] || [ "$script" -nt "$dir/strangers/ready" ]; 
 	"$python" "$script" "$dir/strangers" 2>"$dir/log" || { cat "$dir/log"; exit 1; }
 	touch "$dir/strangers/ready"
 fi
-MM_STRANGERS=$dir/strangers ${GO:-go} test -count=1 -v -timeout 30m -run TestVisionFolders ./cmd/mm | grep -v '^=== '
+rc=0
+MM_STRANGERS=$dir/strangers ${GO:-go} test -count=1 -v -timeout 30m -run TestVisionFolders ./cmd/mm >"$dir/log" || rc=$?
+grep -v '^=== ' "$dir/log"
+exit $rc
