@@ -185,7 +185,9 @@ func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits)
 		m.threads = pool.Default()
 	}
 	m.threads = min(m.threads, runtime.NumCPU())
-	if m.handle = e.lib.loadFile(path, e.lib.defaultModel()); m.handle == 0 {
+	params := e.lib.defaultModel()
+	params.useExtraBufts = params.useExtraBufts && ExtraBuffers(path)
+	if m.handle = e.lib.loadFile(path, params); m.handle == 0 {
 		return nil, fmt.Errorf("llama.cpp refused %s", path)
 	}
 	for _, a := range b.Adapters {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
+	"mm-abi.org/mm/cmd/mm-native/llamalib"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/tools/libllama"
 )
@@ -179,7 +180,9 @@ func (l *library) bindPool(ggml, base uintptr) error {
 }
 
 func (l *library) loadModel(path string) (uintptr, error) {
-	m := l.loadFile(path, l.defaultModel())
+	p := l.defaultModel()
+	p.useExtraBufts = p.useExtraBufts && llamalib.ExtraBuffers(path)
+	m := l.loadFile(path, p)
 	if m == 0 {
 		return 0, fmt.Errorf("%s refused", path)
 	}
