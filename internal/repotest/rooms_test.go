@@ -73,7 +73,7 @@ var single = map[string]string{
 	"serve/ollama":               "one wire format",
 	"serve/openai":               "one wire format",
 	"skills/algebra":             "one skill",
-	"skills/figure":              "one skill",
+	"skills/figure":              "two skills that read print with the same letters",
 	"skills/sandbox/mcpclient":   "one executor",
 	"skills/sandbox/oci":         "one executor",
 	"skills/sandbox/python":      "one executor",
