@@ -42,7 +42,6 @@ const maxRooms = 20
 // single lists packages with one importer and the reason each is apart.
 var single = map[string]string{
 	"cmd/console":                "declared commands, help, progress: nothing that knows a model",
-	"cmd/mm-native/llamalib":     "binds one native library",
 	"cmd/mm-native/litertlib":    "binds one native library",
 	"cmd/mm-native/ovlib":        "binds one native library",
 	"cmd/mm-native/qnnlib":       "binds one native library",
