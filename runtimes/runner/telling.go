@@ -78,6 +78,9 @@ func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *me
 		return s, err
 	}
 	t.answer.Timings.Prompt, t.answer.Timings.Reused, t.answer.Assumed = p.len(), reused, p.assumed
+	if !req.Plain && !r.opt.Raw && !r.talk.Heads() {
+		t.answer.Assumed = append(slices.Clip(p.assumed), "the chat template does not begin a turn of the model: the answer may start with its heading")
+	}
 	if req.Prompted != nil {
 		req.Prompted(p.len(), reused)
 	}

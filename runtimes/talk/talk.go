@@ -121,6 +121,7 @@ type Talk struct {
 	thinkMark         string
 	tags              [2]string // around reasoning that is text: the vocabulary has no tokens for it
 	reasoning         func() Reasoning
+	heads             func() bool
 	vars              map[string]any // of the template
 	goesOn            bool           // the answer goes on with the last turn
 	args, callID      int32          // within a call; None: text, or the form has none
@@ -197,7 +198,7 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 		guarded = append(guarded, t.tags[0])
 	}
 	t.guard = newGuard(guarded)
-	t.reasoning = sync.OnceValue(t.probeReasoning)
+	t.reasoning, t.heads = sync.OnceValue(t.probeReasoning), sync.OnceValue(t.probeHeads)
 	return t, nil
 }
 
