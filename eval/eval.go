@@ -196,7 +196,7 @@ func encode(r *preprocess.Raster) ([]byte, error) {
 func ask(ctx context.Context, a Answerer, about []talk.Part, t qa.Turn) (answer string, right bool, err error) {
 	req := runner.Request{
 		Inputs:      append(slices.Clone(about), talk.Part{Type: abi.Text, Text: t.Ask}),
-		Preferences: runner.Preferences{MaxTokens: len(t.Answer) + 2},
+		Preferences: runner.Preferences{MaxTokens: len(t.Answer) + 2}, Guess: true,
 	}
 	got, err := a.Answer(ctx, req, nil)
 	if err != nil {

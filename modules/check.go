@@ -47,6 +47,9 @@ func (m *Manifest) checkABI(list *diag.List) {
 	if m.Sequence != nil {
 		newer("/sequence", "sequence")
 	}
+	if m.Confidence != nil {
+		newer("/confidence", "confidence")
+	}
 	if m.Text != nil {
 		newer("/text", "text")
 	}

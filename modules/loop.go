@@ -56,11 +56,15 @@ func (t *Tensors) LoopFiles() []string {
 	return out
 }
 
-// BlockFiles returns the files that the speech, the loop and the text block name.
+// BlockFiles returns the files that the speech, the loop, the text and the confidence block
+// name.
 func (t *Tensors) BlockFiles() []string {
 	out := append(t.SpeechFiles(), t.LoopFiles()...)
 	if t.Text != nil {
 		out = append(out, t.Text.Tokenizer)
+	}
+	if t.Confidence != nil {
+		out = append(out, t.Confidence.Domain)
 	}
 	return out
 }

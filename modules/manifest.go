@@ -58,10 +58,11 @@ type Tensors struct {
 	State       map[string]State       `json:"state,omitempty"`     // as written; see Carried
 	Constants   map[string]Constant    `json:"constants,omitempty"` // by input
 	Postprocess map[string]Postprocess `json:"postprocess,omitempty"`
-	Sequence    *Sequence              `json:"sequence,omitempty"` // of a projector
-	Text        *Text                  `json:"text,omitempty"`     // of an encoder of text
-	Speech      *Speech                `json:"speech,omitempty"`   // of a decoder
-	Loop        *Loop                  `json:"loop,omitempty"`     // of a decoder
+	Sequence    *Sequence              `json:"sequence,omitempty"`   // of a projector
+	Confidence  *Confidence            `json:"confidence,omitempty"` // of a projector
+	Text        *Text                  `json:"text,omitempty"`       // of an encoder of text
+	Speech      *Speech                `json:"speech,omitempty"`     // of a decoder
+	Loop        *Loop                  `json:"loop,omitempty"`       // of a decoder
 }
 
 // CoreKeys holds the keys of a core and of a draft core.

@@ -46,10 +46,13 @@ func blank(m *Made) (bool, error) {
 	return true, nil
 }
 
-// Doubts lists outputs without content, one a line: the prompt is probably outside of
-// the domain of their decoder.
+// Doubts lists a withheld answer and outputs without content, one a line: the input or the
+// prompt is probably outside of the domain of the modules.
 func (a *Answer) Doubts() []string {
 	var lines []string
+	if a.Withheld != "" {
+		lines = append(lines, fmt.Sprintf("the answer %q is withheld: its probability of being right is %.0f %%", a.Withheld, 100**a.Confidence))
+	}
 	for _, m := range a.Made {
 		if what := map[abi.Modality]string{abi.Image: "picture", abi.Audio: "sound"}[m.Modality]; m.Blank {
 			lines = append(lines, fmt.Sprintf("the %s by %s is blank: the prompt may be unlike those that it was trained on", what, m.Part.Name))

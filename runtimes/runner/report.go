@@ -18,13 +18,15 @@ import (
 
 // Report is an answer as mm run prints it.
 type Report struct {
-	Text      string       `json:"text"`
-	Reasoning string       `json:"reasoning,omitempty"`
-	Called    []CallReport `json:"called,omitempty"` // completed tool calls
-	Calls     []talk.Call  `json:"calls,omitempty"`  // tool calls that were not executed
-	Tokens    []int32      `json:"tokens"`
-	Stop      string       `json:"stop"`
-	Timings   struct {
+	Text       string       `json:"text"`
+	Confidence *float64     `json:"confidence,omitempty"`
+	Withheld   string       `json:"withheld,omitempty"`
+	Reasoning  string       `json:"reasoning,omitempty"`
+	Called     []CallReport `json:"called,omitempty"` // completed tool calls
+	Calls      []talk.Call  `json:"calls,omitempty"`  // tool calls that were not executed
+	Tokens     []int32      `json:"tokens"`
+	Stop       string       `json:"stop"`
+	Timings    struct {
 		LoadMS       float64 `json:"load_ms"`
 		FirstTokenMS float64 `json:"first_token_ms"`
 		PromptTokens int     `json:"prompt_tokens"`
@@ -44,7 +46,7 @@ type Report struct {
 // Report converts an answer of r. Made and Trace are left empty.
 func (r *Runner) Report(a *Answer) Report {
 	out := Report{
-		Text: a.Text, Reasoning: a.Reasoning, Called: callReports(a.Called), Calls: a.Calls, Tokens: append([]int32{}, a.Tokens...), Stop: string(a.Stop),
+		Text: a.Text, Confidence: a.Confidence, Withheld: a.Withheld, Reasoning: a.Reasoning, Called: callReports(a.Called), Calls: a.Calls, Tokens: append([]int32{}, a.Tokens...), Stop: string(a.Stop),
 		Backend: runtimes.Shown(r.Engine()), Backends: a.Backends, Assumed: a.Assumed, Context: a.Context, Unheld: a.Unheld,
 	}
 	t := a.Timings

@@ -50,6 +50,9 @@ type Request struct {
 	// be nil.
 	Reasoned func(text string) error `json:"-"`
 
+	// Guess answers about inputs without a confidence, and withholds nothing.
+	Guess bool `json:"-"`
+
 	// Continue sets preferences for a core without a chat template, which continues a
 	// text rather than answers it; may be nil.
 	Continue func(*Preferences) `json:"-"`
@@ -116,20 +119,24 @@ const (
 
 // Answer is the result of a request.
 type Answer struct {
-	Text      string
-	Reasoning string
-	Called    []CallRecord // the performed calls, in order
-	Calls     []talk.Call  // calls left for the caller to perform
-	Tokens    []int32
-	Stop      runtimes.Stop
-	StopText  string // the stop string of [StopWord]
-	Timings   Timings
-	Backends  []Backend // of the parts used, the core first
-	Made      []Made    // by decoders, in the order of the request
-	Assumed   []string  // assumptions about encoders, absent in their manifests
-	Trace     []part.Step
-	Context   []part.Position // of the core, if requested
-	Unheld    string          // why calls were not constrained by a grammar; "": they were, or there are none
+	Text     string
+	Withheld string // what the model wrote; Text is [CannotTell]
+	// Confidence is the probability that what the model wrote about inputs is right; nil:
+	// the projectors have none for this build.
+	Confidence *float64
+	Reasoning  string
+	Called     []CallRecord // the performed calls, in order
+	Calls      []talk.Call  // calls left for the caller to perform
+	Tokens     []int32
+	Stop       runtimes.Stop
+	StopText   string // the stop string of [StopWord]
+	Timings    Timings
+	Backends   []Backend // of the parts used, the core first
+	Made       []Made    // by decoders, in the order of the request
+	Assumed    []string  // assumptions about encoders, absent in their manifests
+	Trace      []part.Step
+	Context    []part.Position // of the core, if requested
+	Unheld     string          // why calls were not constrained by a grammar; "": they were, or there are none
 
 	turns []talk.Message // before the final text: calls and their answers
 	// Bytes of Text and of Reasoning that are in the turns.

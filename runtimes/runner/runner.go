@@ -116,9 +116,10 @@ type Runner struct {
 
 	readers map[string]*embed.Reader // of text, by the part; guarded by loading
 
-	mu     sync.Mutex
-	idle   []*session // most recently used last
-	closed bool
+	mu      sync.Mutex
+	idle    []*session         // most recently used last
+	domains map[string]*domain // by the projector
+	closed  bool
 
 	kept   *keeper        // nil: none; set by Load
 	saving sync.WaitGroup // of sequences that are being saved
@@ -384,11 +385,22 @@ func (r *Runner) answer(ctx context.Context, in *written, req Request, read talk
 	if err != nil {
 		return nil, err
 	}
+	if t.weigher, err = r.weigher(req, c); err != nil {
+		return nil, err
+	}
 	t.answer.Timings.Load = r.loadTime()
 	s, err := t.read(bounded, r, in.prompt, c, req)
 	if s != nil {
 		s.owner = req.Owner
 		defer r.put(s)
+	}
+	if known := t.weigher; err == nil && known != nil {
+		t.weigher = nil
+		ok, e := known.measure(s, r.engine.Name(), r.model.Shape().Width, c)
+		if err = e; ok {
+			t.weigher = known
+			t.hold(r, req)
+		}
 	}
 	var states []float32
 	prev := len(t.answer.Trace) - 1 // the step of the prompt
@@ -414,6 +426,9 @@ func (r *Runner) answer(ctx context.Context, in *written, req Request, read talk
 	}
 	if ended := t.end(); err == nil {
 		err = ended
+	}
+	if weighed := t.weigh(); err == nil {
+		err = weighed
 	}
 	if over(err) {
 		t.answer.Stop, err = StopBudget, nil

@@ -44,12 +44,13 @@ func repeats(ids []int32) bool {
 
 // telling is an answer under construction.
 type telling struct {
-	answer *Answer
-	talk   *talk.Talk
-	reader *talk.Reader
-	emit   func(text string) error
-	reason func(text string) error // may be nil
-	scores *scores                 // nil: none are recorded
+	answer  *Answer
+	talk    *talk.Talk
+	reader  *talk.Reader
+	emit    func(text string) error
+	reason  func(text string) error // may be nil
+	scores  *scores                 // nil: none are recorded
+	weigher *weigher                // nil: the answer has no confidence
 
 	further  *further      // calls of this turn; nil: calls are not detected
 	context  bool          // record Answer.Context
@@ -66,7 +67,7 @@ type telling struct {
 // read makes a sequence hold the prompt and records the inputs.
 func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *media.Encoding, req Request) (*session, error) {
 	at := time.Since(t.start)
-	s, p, reused, err := r.read(ctx, prompt, c, len(req.shows()) > 0, req.Owner)
+	s, p, reused, err := r.read(ctx, prompt, c, len(req.shows()) > 0 || t.weigher != nil, req.Owner)
 	done := r.step(part.StepPrompt, at, time.Since(t.start)-at)
 	done.Load, done.Note = t.answer.Timings.Load, fmt.Sprintf("%d positions, %d cached", p.len(), reused)
 	if err != nil {
@@ -139,7 +140,8 @@ func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, er
 // generate generates until the turn ends.
 func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, prev int) (err error) {
 	at, before := time.Since(t.start), len(t.answer.Tokens)
-	gen.Follow = t.scores.over(gen.Follow)
+	inner := gen.Follow
+	gen.Follow = t.scores.over(inner)
 	t.answer.Stop, err = s.generate(ctx, gen, func(id int32) error {
 		if err := t.token(id); err != nil {
 			return err
@@ -149,6 +151,11 @@ func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runti
 		}
 		return nil
 	})
+	if gone := (*runtimes.Unavailable)(nil); errors.As(err, &gone) && t.weigher != nil && inner == nil && len(t.answer.Tokens) == before {
+		// The engine has no constraints, and therefore no probabilities.
+		t.emit, t.weigher, t.scores, gen.Follow = t.weigher.emit, nil, nil, nil
+		return t.generate(ctx, r, s, gen, prev)
+	}
 	switch {
 	case errors.Is(err, errStopped):
 		t.answer.Stop, err = StopWord, nil
