@@ -7,16 +7,17 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// Confidence describes what the core's answers about an input of a projector are worth
-// (MM-ABI 1.2): the logistic function of the likelihood of the answer and of the distance
-// of the input from those that the parts were trained on.
+// Confidence describes how probably the core's answers about an input of a projector are
+// right (MM-ABI 1.2): the logistic function of the likelihood of the answer and of the
+// distance of the input from those that the parts were trained on.
 type Confidence struct {
-	// With is the core and its adapters, NAME@VERSION; with others there is no confidence.
+	// With is the core and its adapters, NAME@VERSION; answers of others have none.
 	With []string `json:"with"`
 	// Domain is an .npz file: mean [C] and factor [C, C] of the core's mean state at the
 	// positions of an input. The distance of a state x is the mean square of factor·(x − mean).
 	Domain string `json:"domain"`
-	// Weights of the terms of [Confidence.Probability].
+	// Weights of the terms of [Confidence.Probability]. Those of the distance are at most 0,
+	// so that a less familiar input never raises it.
 	Bias       float64 `json:"bias"`
 	Likelihood float64 `json:"likelihood"`
 	Distance   float64 `json:"distance"`

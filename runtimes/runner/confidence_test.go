@@ -59,8 +59,8 @@ func TestWithhold(t *testing.T) {
 	}{
 		"near": {[]float64{1}, 0, false}, "far": {[]float64{20}, 0, true}, "one of two far": {[]float64{20, 1}, 0, true}, "far, by a tool": {[]float64{20}, 1, false},
 	} {
-		var said []string
-		w := &weigher{likelihood: -0.1, emit: func(s string) error { said = append(said, s); return nil }}
+		var passed []string
+		w := &weigher{likelihood: -0.1, emit: func(s string) error { passed = append(passed, s); return nil }}
 		for _, d := range c.distances {
 			w.about = append(w.about, familiar{Confidence: sure, distance: d})
 		}
@@ -72,8 +72,8 @@ func TestWithhold(t *testing.T) {
 		if c.withheld {
 			want, was = CannotTell, " red"
 		}
-		if a.Text != want || a.Withheld != was || len(said) != 1 || said[0] != want || (a.Confidence == nil) != (c.calls > 0) || (len(a.Doubts()) == 1) != c.withheld {
-			t.Errorf("%s: got %+v, said %q", name, a, said)
+		if a.Text != want || a.Withheld != was || len(passed) != 1 || passed[0] != want || (a.Confidence == nil) != (c.calls > 0) || (len(a.Doubts()) == 1) != c.withheld {
+			t.Errorf("%s: got %+v, passed %q", name, a, passed)
 		}
 	}
 }

@@ -120,8 +120,8 @@ const (
 // Answer is the result of a request.
 type Answer struct {
 	Text     string
-	Withheld string // what the model wrote; Text is [CannotTell]
-	// Confidence is the probability that what the model wrote about inputs is right; nil:
+	Withheld string // the text of the model; Text is [CannotTell]
+	// Confidence is the probability that the model's text about inputs is right; nil:
 	// the projectors have none for this build.
 	Confidence *float64
 	Reasoning  string

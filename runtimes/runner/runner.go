@@ -394,11 +394,11 @@ func (r *Runner) answer(ctx context.Context, in *written, req Request, read talk
 		s.owner = req.Owner
 		defer r.put(s)
 	}
-	if known := t.weigher; err == nil && known != nil {
+	if w := t.weigher; err == nil && w != nil {
 		t.weigher = nil
-		ok, e := known.measure(s, r.engine.Name(), r.model.Shape().Width, c)
+		ok, e := w.measure(s, r.engine.Name(), r.model.Shape().Width, c)
 		if err = e; ok {
-			t.weigher = known
+			t.weigher = w
 			t.hold(r, req)
 		}
 	}
