@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: stress web jobs kubernetes real wer track data buckets mutate all servers hf hf-keys demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve tune wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve llama-server bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports exports-run hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: stress web jobs kubernetes real wer track data buckets mutate all servers hf hf-keys demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve tune wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve llama-server bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports exports-run hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference calibrate peft
 
 all: check test
 
@@ -482,6 +482,11 @@ data:
 # with trl).
 preference:
 	@scripts/preference.sh
+
+# The confidence of answers of p-lite about held-out and odd inputs (SEED, N, SPEECH, FIT=DIR;
+# MM_PYTHON with numpy).
+calibrate:
+	@scripts/calibrate.sh
 
 # Adapters of PEFT beside mm, both ways: logits of five adapters of two cores (MM_PYTHON
 # with peft).

@@ -22,13 +22,13 @@ type weigher struct {
 	about      []familiar
 	likelihood float64 // of the tokens of the text
 	emit       func(string) error
+	seen       func(states [][]float64) // see [Request.Seen]
 }
 
 // familiar is an input and the confidence of its projector.
 type familiar struct {
 	*modules.Confidence
 	domain   *domain
-	id       int32 // of its positions
 	distance float64
 }
 
@@ -45,7 +45,11 @@ func (r *Runner) weigher(req Request, c *media.Encoding) (*weigher, error) {
 	for _, ad := range a.Adapters {
 		parts = append(parts, ad.Part.ID())
 	}
-	w := &weigher{}
+	w := &weigher{seen: req.Seen}
+	if w.seen != nil {
+		w.about = make([]familiar, len(c.Inputs))
+		return w, nil
+	}
 	for _, e := range c.Inputs {
 		name := e.Parts()[1]
 		m := r.build.Manifests[name].ConfidenceOf(e.Part.Type)
@@ -128,7 +132,7 @@ func (d *domain) distance(x []float64) float64 {
 }
 
 // measure measures the distances of the inputs by the states of a prompt. It reports false
-// if the engine does not provide states.
+// if the engine does not provide states or if they are for a fit.
 func (w *weigher) measure(s *session, engine string, width int, c *media.Encoding) (bool, error) {
 	states, err := s.states(engine, len(s.held))
 	if gone := (*runtimes.Unavailable)(nil); errors.As(err, &gone) {
@@ -137,6 +141,7 @@ func (w *weigher) measure(s *session, engine string, width int, c *media.Encodin
 	if err != nil {
 		return false, err
 	}
+	var means [][]float64
 	for i, e := range c.Inputs {
 		mean, n := make([]float64, width), 0.0
 		for at, id := range s.held {
@@ -154,9 +159,14 @@ func (w *weigher) measure(s *session, engine string, width int, c *media.Encodin
 		for k := range mean {
 			mean[k] /= n
 		}
-		w.about[i].distance = w.about[i].domain.distance(mean)
+		if means = append(means, mean); w.seen == nil {
+			w.about[i].distance = w.about[i].domain.distance(mean)
+		}
 	}
-	return true, nil
+	if w.seen != nil {
+		w.seen(means)
+	}
+	return w.seen == nil, nil
 }
 
 // hold scores the tokens of an answer and delays its text until it is weighed.

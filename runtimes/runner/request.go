@@ -50,6 +50,10 @@ type Request struct {
 	// be nil.
 	Reasoned func(text string) error `json:"-"`
 
+	// Seen receives the core's mean state at each input, for the fit of a confidence; the
+	// answer has none. May be nil.
+	Seen func(states [][]float64) `json:"-"`
+
 	// Guess answers about inputs without a confidence, and withholds nothing.
 	Guess bool `json:"-"`
 

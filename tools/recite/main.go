@@ -3,6 +3,9 @@
 // interval and named DIGIT_WHO_TAKE.wav, for scripts/judge-digits.py.
 //
 //	recite -build BUILD -out DIR [-n 500] [-plain] [-seed 77]
+//	recite calibrate [-medium image|audio] [-set train|held|odd] [-n N] [-seed N] [-speech DIR] [-states] BUILD OUT
+//
+// The second form asks a build about pictures or sounds and records its confidence.
 package main
 
 import (
@@ -25,6 +28,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "calibrate" {
+		if err := calibrate(context.Background(), os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "recite:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var w reciter
 	build := flag.String("build", "", "a build that speaks: what mm run takes")
 	target := flag.String("target", "", "of the build")
