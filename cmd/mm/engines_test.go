@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,11 +84,11 @@ func TestPictureOnEveryEngine(t *testing.T) {
 		want[name] = ask(t, path)
 	}
 	asked := asRequest(t, pictures["a"])
-	if d := cmp.Diff(want["a"].Text, asked.Text); d != "" {
+	if d := cmp.Diff(words(want["a"]), words(asked)); d != "" {
 		t.Errorf("as a request (-flags +request):\n%s", d)
 	}
-	if want["a"].Text == want["b"].Text || len(want["a"].Tokens) == 0 {
-		t.Errorf("two pictures, one answer: %q", want["a"].Text)
+	if words(want["a"]) == words(want["b"]) || len(want["a"].Tokens) == 0 {
+		t.Errorf("two pictures, one answer: %q", words(want["a"]))
 	}
 	runtimetest.Program(t)
 	for _, c := range []struct {
@@ -106,7 +107,7 @@ func TestPictureOnEveryEngine(t *testing.T) {
 			}
 			for name, path := range pictures {
 				got := ask(t, path, c.core, "vision-enc="+c.function, "vision-proj="+c.function)
-				if d := cmp.Diff(want[name].Text, got.Text); d != "" {
+				if d := cmp.Diff(words(want[name]), words(got)); d != "" {
 					t.Errorf("picture %s (-core and onnx, +%s):\n%s", name, c.name, d)
 				}
 				if got.Backends[1].Engine != c.function || got.Backends[2].Engine != c.function || got.Backends[0].Engine == "core" != (c.core == "core") {
@@ -114,6 +115,39 @@ func TestPictureOnEveryEngine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// words returns the text of the model, withheld or not: engines without states have no
+// confidence.
+func words(r runner.Report) string {
+	if r.Withheld != "" {
+		return r.Withheld
+	}
+	return r.Text
+}
+
+// A picture unlike those of the training is not answered; a picture like them is.
+func TestUnfamiliarPicture(t *testing.T) {
+	t.Setenv("MM_HOME", t.TempDir())
+	path := filepath.Join(t.TempDir(), "odd.png")
+	if err := draw(path, 0, 90, 200); err != nil {
+		t.Fatal(err)
+	}
+	for picture, known := range map[string]bool{"../../catalog/vision-proj/chart.png": true, path: false} {
+		stdout, stderr, code := mm(t, "run", "../../builds/p-lite.graph.yaml", "--target", "laptop", "what is in the picture?", "--image", picture, "--json")
+		var got runner.Report
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK || got.Confidence == nil {
+			t.Fatalf("exit %d: %s%s%v", code, stdout, stderr, err)
+		}
+		if p := *got.Confidence; known != (p >= 0.5) || known != (got.Withheld == "") || known != (got.Text != runner.CannotTell) {
+			t.Errorf("%s: %v, %q, withheld %q", picture, p, got.Text, got.Withheld)
+		}
+		if !known {
+			if stdout, stderr, _ := mm(t, "run", "../../builds/p-lite.graph.yaml", "--target", "laptop", "what is in the picture?", "--image", picture); strings.TrimSpace(stdout) != "I cannot tell" || !strings.Contains(stderr, "withheld") {
+				t.Errorf("printed %q, %q", stdout, stderr)
+			}
+		}
 	}
 }
 
