@@ -10,7 +10,10 @@ n=${N:-700}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export MM_HOME="$dir/home"
-go run ./cmd/mm assemble builds/p-lite.graph.yaml --target laptop --out "$dir/p-lite" 2>/dev/null
+export MM_KEY_PASSWORD=calibrate
+go build -o "$dir/mm" ./cmd/mm
+"$dir/mm" keys generate >/dev/null
+"$dir/mm" assemble builds/p-lite.graph.yaml --target laptop --out "$dir/p-lite" --sign default >/dev/null 2>&1
 go build -o "$dir/recite" ./tools/recite
 
 # ask MEDIUM SET SEED N NAME [FLAG]

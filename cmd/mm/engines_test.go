@@ -134,16 +134,16 @@ func TestUnfamiliarPicture(t *testing.T) {
 	if err := draw(path, 0, 90, 200); err != nil {
 		t.Fatal(err)
 	}
-	for picture, known := range map[string]bool{"../../catalog/vision-proj/chart.png": true, path: false} {
+	for picture, familiar := range map[string]bool{"../../catalog/vision-proj/chart.png": true, path: false} {
 		stdout, stderr, code := mm(t, "run", "../../builds/p-lite.graph.yaml", "--target", "laptop", "what is in the picture?", "--image", picture, "--json")
 		var got runner.Report
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK || got.Confidence == nil {
 			t.Fatalf("exit %d: %s%s%v", code, stdout, stderr, err)
 		}
-		if p := *got.Confidence; known != (p >= 0.5) || known != (got.Withheld == "") || known != (got.Text != runner.CannotTell) {
+		if p := *got.Confidence; familiar != (p >= 0.5) || familiar != (got.Withheld == "") || familiar != (got.Text != runner.CannotTell) {
 			t.Errorf("%s: %v, %q, withheld %q", picture, p, got.Text, got.Withheld)
 		}
-		if !known {
+		if !familiar {
 			if stdout, stderr, _ := mm(t, "run", "../../builds/p-lite.graph.yaml", "--target", "laptop", "what is in the picture?", "--image", picture); strings.TrimSpace(stdout) != "I cannot tell" || !strings.Contains(stderr, "withheld") {
 				t.Errorf("printed %q, %q", stdout, stderr)
 			}
