@@ -195,6 +195,7 @@ func (p *Printer) PrintDiagnostics(list diag.List) {
 	p.Diagnose(p.Stderr, list)
 }
 
+// PrintError prints an error with its hint, as JSON if --json is set, on stderr.
 func (p *Printer) PrintError(err error) {
 	hint := ""
 	var h interface{ Hint() string }

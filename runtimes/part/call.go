@@ -20,7 +20,7 @@ type Call struct {
 }
 
 // ParseCall parses the inputs and outputs of a command line, NAME=VALUE or VALUE. The value
-// of an input is a file, or numbers if there is no such file. Attached are files without
+// of an input is a file, or numbers if the file does not exist. Attached are files without
 // a name.
 func ParseCall(inputs, outputs []string, attached []talk.Part) (Call, error) {
 	c := Call{Named: len(inputs)+len(outputs) > 0}

@@ -131,20 +131,31 @@ func (d *domain) distance(x []float64) float64 {
 	return max(sum/float64(n), math.SmallestNonzeroFloat64)
 }
 
+// states returns the core's states of a prompt if decoders or a confidence need them. An
+// engine without states answers without a confidence.
+func (t *telling) states(r *Runner, s *session, c *media.Encoding, req Request) ([]float32, error) {
+	w, shown := t.weigher, len(req.shows()) > 0
+	if t.weigher = nil; w == nil && !shown {
+		return nil, nil
+	}
+	states, err := s.states(r.engine.Name(), len(s.held))
+	if gone := (*runtimes.Unavailable)(nil); errors.As(err, &gone) && !shown {
+		return nil, nil
+	}
+	if err == nil && w != nil && w.measure(s.held, states, r.model.Shape().Width, c) {
+		t.weigher = w
+		t.hold(r, req)
+	}
+	return states, err
+}
+
 // measure measures the distances of the inputs by the states of a prompt. It reports false
-// if the engine does not provide states or if they are for a fit.
-func (w *weigher) measure(s *session, engine string, width int, c *media.Encoding) (bool, error) {
-	states, err := s.states(engine, len(s.held))
-	if gone := (*runtimes.Unavailable)(nil); errors.As(err, &gone) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
+// if an input has no states or if they are for a fit.
+func (w *weigher) measure(held []int32, states []float32, width int, c *media.Encoding) bool {
 	var means [][]float64
 	for i, e := range c.Inputs {
 		mean, n := make([]float64, width), 0.0
-		for at, id := range s.held {
+		for at, id := range held {
 			if id != e.ID {
 				continue
 			}
@@ -154,7 +165,7 @@ func (w *weigher) measure(s *session, engine string, width int, c *media.Encodin
 			}
 		}
 		if n == 0 {
-			return false, nil
+			return false
 		}
 		for k := range mean {
 			mean[k] /= n
@@ -166,7 +177,7 @@ func (w *weigher) measure(s *session, engine string, width int, c *media.Encodin
 	if w.seen != nil {
 		w.seen(means)
 	}
-	return w.seen == nil, nil
+	return w.seen == nil
 }
 
 // hold scores the tokens of an answer and delays its text until it is weighed.

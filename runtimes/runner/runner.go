@@ -394,18 +394,10 @@ func (r *Runner) answer(ctx context.Context, in *written, req Request, read talk
 		s.owner = req.Owner
 		defer r.put(s)
 	}
-	if w := t.weigher; err == nil && w != nil {
-		t.weigher = nil
-		ok, e := w.measure(s, r.engine.Name(), r.model.Shape().Width, c)
-		if err = e; ok {
-			t.weigher = w
-			t.hold(r, req)
-		}
-	}
 	var states []float32
 	prev := len(t.answer.Trace) - 1 // the step of the prompt
-	if err == nil && len(req.shows()) > 0 {
-		states, err = s.states(r.engine.Name(), len(s.held))
+	if err == nil {
+		states, err = t.states(r, s, c, req)
 	}
 	t.answer.Stop = runtimes.StopEnd
 	if err == nil && req.wantsText() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
@@ -31,21 +32,26 @@ const (
 // roleWords are how templates name the role of a tool.
 var roleWords = []string{`'tool'`, `"tool"`, `'ipython'`, `"ipython"`, `'tool_response'`, `"tool_response"`}
 
+// try renders a short conversation at a fixed time, so that two texts differ only by their
+// options. It reports false if the template refuses the conversation.
+func (t *Talk) try(opt chat.Options, turns ...chat.Message) (string, bool) {
+	opt.BOS, opt.EOS, opt.Now = t.piece(t.tok.Special().BOS), t.piece(t.tok.Special().EOS), time.Unix(0, 1).UTC()
+	text, err := t.template.Render(turns, opt)
+	return text, err == nil
+}
+
 // probe renders short conversations and looks for their words.
 func (t *Talk) probe() abilities {
 	if t.template == nil {
 		return abilities{system: true}
 	}
 	shown := func(word string, tools bool, turns ...chat.Message) bool {
-		opt := chat.Options{AddGenerationPrompt: true, BOS: t.piece(t.tok.Special().BOS), EOS: t.piece(t.tok.Special().EOS)}
-		if t.now != nil {
-			opt.Now = t.now()
-		}
+		opt := chat.Options{AddGenerationPrompt: true}
 		if tools {
 			opt.Tools = []json.RawMessage{json.RawMessage(`{"type":"function","function":{"name":"` + probeTool + `","description":"d","parameters":{"type":"object","properties":{}}}}`)}
 		}
-		text, err := t.template.Render(turns, opt)
-		return err == nil && strings.Contains(text, word)
+		text, ok := t.try(opt, turns...)
+		return ok && strings.Contains(text, word)
 	}
 	user := chat.Message{Role: "user", Content: "u"}
 	called := chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{{ID: probeID, Name: probeTool, Arguments: json.RawMessage(`{"` + probeWord + `":1}`)}}}

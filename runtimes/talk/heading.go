@@ -2,7 +2,6 @@ package talk
 
 import (
 	"strings"
-	"time"
 
 	"mm-abi.org/mm/core/chat"
 )
@@ -18,14 +17,9 @@ func (t *Talk) probeHeads() bool {
 		return true
 	}
 	question := chat.Message{Role: string(User), Content: "u"}
-	text := func(prompt bool, turns ...chat.Message) (string, bool) {
-		opt := chat.Options{AddGenerationPrompt: prompt, BOS: t.piece(t.tok.Special().BOS), EOS: t.piece(t.tok.Special().EOS), Now: time.Unix(0, 1).UTC()}
-		out, err := t.template.Render(turns, opt)
-		return out, err == nil
-	}
-	asked, a := text(true, question)
-	same, b := text(false, question)
-	full, c := text(false, question, chat.Message{Role: string(Assistant), Content: probeWord})
+	asked, a := t.try(chat.Options{AddGenerationPrompt: true}, question)
+	same, b := t.try(chat.Options{}, question)
+	full, c := t.try(chat.Options{}, question, chat.Message{Role: string(Assistant), Content: probeWord})
 	rest, d := strings.CutPrefix(full, asked)
 	heading, _, e := strings.Cut(rest, probeWord)
 	return !(a && b && c && d && e) || asked != same || strings.TrimSpace(heading) == ""

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
@@ -139,9 +138,7 @@ func (t *Talk) probeReasoning() (r Reasoning) {
 		return r
 	}
 	text := func(vars map[string]any) (string, bool) {
-		opt := chat.Options{AddGenerationPrompt: true, BOS: t.piece(t.tok.Special().BOS), EOS: t.piece(t.tok.Special().EOS), Vars: vars, Now: time.Unix(0, 1).UTC()}
-		out, err := t.template.Render([]chat.Message{{Role: "user", Content: "u"}}, opt)
-		return out, err == nil
+		return t.try(chat.Options{AddGenerationPrompt: true, Vars: vars}, chat.Message{Role: "user", Content: "u"})
 	}
 	for _, name := range []string{"enable_thinking", "thinking"} {
 		on, a := text(map[string]any{name: true})

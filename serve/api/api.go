@@ -11,7 +11,8 @@
 //     A request beyond the queue is refused at once with 429 and Retry-After;
 //   - the end: a client that disconnects ends its work; [Server.Serve] drains;
 //   - [Error], which each wire format writes in its own envelope;
-//   - /health, /ready, /metrics and /openapi.json.
+//   - /health, /ready, /metrics and /openapi.json;
+//   - mm's own endpoint ([MountInfer]) and the web page ([MountPage]), for cmd/mm to add.
 //
 // Clients are not trusted. A request never names a path of this machine.
 package api

@@ -5,7 +5,8 @@
 //	recite -build BUILD -out DIR [-n 500] [-plain] [-seed 77]
 //	recite calibrate [-medium image|audio] [-set train|held|odd] [-n N] [-seed N] [-speech DIR] [-states] BUILD OUT
 //
-// The second form asks a build about pictures or sounds and records its confidence.
+// The second form asks a build about pictures or sounds (odd.go draws unfamiliar ones) and
+// records the figures that scripts/calibrate.py fits a confidence to.
 package main
 
 import (
