@@ -141,7 +141,7 @@ func benchSession(b *testing.B) *Session {
 	if os.Getenv("MM_BENCH_THREADS") == "2" {
 		threads = 2
 	}
-	m, err := Load(path, Options{Threads: threads})
+	m, err := Load(path, Options{Threads: threads, Prefixes: -1})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -18,9 +18,9 @@ import (
 	"mm-abi.org/mm/core/pool"
 )
 
-// TestAMX runs the AMX kernels: on the processor if it has AMX, otherwise in a
-// child process whose AMX instructions trap and are emulated by this process
-// (amxUnit).
+// TestAMX runs the AMX kernels: on the processor if it has AMX and MM_CPU allows
+// it, otherwise in a child process whose AMX instructions trap and are emulated
+// by this process (amxUnit).
 func TestAMX(t *testing.T) {
 	if hasAMX || os.Getenv("MM_EMULATED_AMX") != "" {
 		levels := []*bool{&hasAVX2, &hasAVX512, &hasVNNI, &hasAMX}
@@ -50,6 +50,9 @@ func TestAMX(t *testing.T) {
 	if !status.Exited() || status.ExitStatus() != 0 || !strings.Contains(out, "--- PASS: TestAMX") {
 		t.Errorf("child process: %v (%d):\n%s", status, status.ExitStatus(), out)
 	}
+	if cpu.X86.HasAMXInt8 {
+		return // the child, whose level MM_CPU does not lower, had nothing to emulate
+	}
 	for _, name := range []string{"LDTILECFG", "TILEZERO", "TILELOADD", "TDPBSSD", "TILESTORED", "TILERELEASE"} {
 		if unit.counts[name] == 0 {
 			t.Errorf("%s was never executed: %v", name, unit.counts)
@@ -69,7 +72,7 @@ func testSameAsVNNI(t *testing.T) {
 	threads := pool.New(1)
 	defer threads.Close()
 	for _, typ := range allTypes {
-		for _, shape := range [][3]int{{13, 64, 768}, {2, 20, 96}, {26, 32, 32}} {
+		for _, shape := range [][3]int{{13, 64, 768}, {2, 20, 96}, {40, 32, 32}, {16, 16, 96}, {51, 32, 256}} {
 			T, n, k := shape[0], shape[1], shape[2]
 			if k%typ.BlockSize() != 0 {
 				continue

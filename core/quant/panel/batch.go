@@ -10,7 +10,7 @@ import (
 //
 // The integers are stored in tiles of eight rows (of one row if T is 1), padded
 // with zeros: K/4 × rows × 4 bytes, so that four columns of each row are
-// adjacent. AMX kernels use a blocked layout instead: K/32 × rows × 32 bytes.
+// adjacent. AMX kernels use a blocked layout for each two tiles: K/32 × 16 × 32 bytes.
 // For every 32 columns a tile holds each row's scale d, d·Σq, and -128·Σq, the
 // correction of products with unsigned bytes (the weight plus 128); the latter
 // for every 16 columns too.
@@ -101,12 +101,19 @@ func (b *Batch) Prepare(i int) {
 	}
 	b.fillFew()
 	switch {
-	case b.tile > 1 && hasAMX:
-		block(q, staged)
+	case hasAMX && lo < b.pairedRows():
+		first := lo / pairRows * pairRows
+		block(b.q[first*b.cols:(first+pairRows)*b.cols], staged, lo-first)
 	case b.tile > 1:
 		interleave(q, staged)
 	}
 }
+
+// pairRows is the number of rows in a pair of tiles.
+const pairRows = 2 * tileRows
+
+// pairedRows returns the number of rows in pairs of tiles.
+func (b *Batch) pairedRows() int { return b.Tiles() * b.tile / pairRows * pairRows }
 
 // quantized is the destination of a row's integers and of the figures of its
 // groups, which are stride apart.
@@ -167,12 +174,13 @@ func interleavePlain(tile, rows []int8) {
 	}
 }
 
-// block interleaves the integers of a tile's rows, 32 columns at a time.
-func block(tile, rows []int8) {
-	cols := len(tile) / tileRows
+// block interleaves the integers of a tile's rows, 32 columns at a time, with those
+// of the other tile of the pair; row is that of the tile's first one in it.
+func block(pair, rows []int8, row int) {
+	cols := len(pair) / pairRows
 	for at := 0; at < len(rows); at += groupLen {
-		t, g := at/cols, at%cols
-		copy(tile[g*tileRows+t*groupLen:][:groupLen], rows[at:])
+		t, g := row+at/cols, at%cols
+		copy(pair[g*pairRows+t*groupLen:][:groupLen], rows[at:])
 	}
 }
 

@@ -53,7 +53,7 @@ func TestExtremes(t *testing.T) {
 				t.Fatal(err)
 			}
 			for sign, x := range signs {
-				for _, T := range []int{1, 8} {
+				for _, T := range []int{1, 8, pairRows} {
 					t.Run(fmt.Sprint(typ, "/", fill, "/", sign, "/", T), func(t *testing.T) {
 						b := &Batch{}
 						b.Resize(T, k)

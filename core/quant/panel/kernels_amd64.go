@@ -17,7 +17,7 @@ var (
 	hasVNNI    = cpu.Has(cpu.VNNI)
 
 	// fewMeasured: fewRows was measured on this level.
-	fewMeasured = hasAVX2 && !hasAVXVNNI && !cpu.Has(cpu.AMX)
+	fewMeasured = hasAVX2 && !hasAVXVNNI
 )
 
 //go:noescape
@@ -199,11 +199,15 @@ func halvesOf(v [16]int8) (low, high [16]int8) {
 
 // mulTiles multiplies a panel with a batch.
 func mulTiles(y []float32, ldy int, w *panel, b *Batch) {
-	if hasAMX && b.tile == tileRows {
-		mulTilesAMX(y, ldy, w, b.tilesAt(0, b.Tiles()*tileRows))
-		return
+	done := 0
+	if hasAMX {
+		if done = b.pairedRows(); done > 0 {
+			mulPairsAMX(y, ldy, w, b.tilesAt(0, done))
+		}
 	}
-	mulTileByTile(y, ldy, w, b)
+	for t := done; t < b.rows; t += b.tile {
+		mulTile(y[t*ldy:], ldy, w, b.tileAt(t))
+	}
 }
 
 func mulTile(y []float32, ldy int, w *panel, x tile) {
@@ -213,8 +217,6 @@ func mulTile(y []float32, ldy int, w *panel, x tile) {
 		minimum = nil
 	}
 	switch {
-	case hasAMX && x.rows == tileRows:
-		mulTilesAMX(y, ldy, w, x)
 	case hasVNNI && x.rows == tileRows && w.group == groupLen:
 		tileVNNI(&y[0], ldy, &w.quants[0], &w.scale[0], minimum, &x.q[0], &x.scale[0], &x.sum[0], &x.fix32[0], groups)
 	case hasVNNI && x.rows == tileRows:

@@ -58,9 +58,9 @@ func TestNaNScale(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, T := range []int{1, 3, 8} {
+			for _, T := range []int{1, 3, 8, pairRows} {
 				b := randomBatch(r, T, k)
-				y := make([]float32, 8*64)
+				y := make([]float32, pairRows*64)
 				m.Mul(y, 64, b, 0, n, &Scratch{})
 				for i := range T {
 					for j := range n {

@@ -85,10 +85,12 @@ func reference(t tensor.Type, data []byte, rows, cols int, b *Batch) (y, size []
 				tl := b.tileAt(i / b.tile * b.tile)
 				lane := i % b.tile
 				at := (k/4*b.tile+lane)*4 + k%4
-				if hasAMX {
-					at = (k/groupLen*b.tile+lane)*groupLen + k%groupLen
+				q := tl.q
+				if hasAMX && i < b.pairedRows() {
+					q = b.tilesAt(i/pairRows*pairRows, i/pairRows*pairRows+pairRows).q
+					at = (k/groupLen*pairRows+i%pairRows)*groupLen + k%groupLen
 				}
-				x[k] = float64(tl.q[at]) * float64(tl.scale[k/groupLen*b.tile+lane])
+				x[k] = float64(q[at]) * float64(tl.scale[k/groupLen*b.tile+lane])
 			}
 		}
 		for n := range rows {
@@ -139,7 +141,7 @@ func TestMul(t *testing.T) {
 func TestBatchInvariance(t *testing.T) {
 	threads := pool.New(1)
 	defer threads.Close()
-	for _, T := range []int{2, 3, 4, 5, 6, 7, 11} {
+	for _, T := range []int{2, 3, 4, 5, 6, 7, 11, 16, 27} {
 		batchInvariance(t, threads, T)
 	}
 }
@@ -153,9 +155,9 @@ func batchInvariance(t *testing.T, threads *pool.Pool, T int) {
 			t.Fatal(err)
 		}
 		b := randomBatch(r, T, k)
-		y := make([]float32, 16*n)
+		y := make([]float32, 32*n)
 		m.Mul(y, n, b, 0, n, &Scratch{})
-		z := make([]float32, 16*n)
+		z := make([]float32, 32*n)
 		for lo := 0; lo < n; lo += Unit {
 			m.Mul(z, n, b, lo, lo+Unit, &Scratch{})
 		}

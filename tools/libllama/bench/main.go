@@ -152,7 +152,8 @@ const settle = 500 * time.Millisecond
 
 // measure runs both engines alternately on a file.
 func measure(o options, other *libllama.Client, name, path string, threads int, bandwidth, fma float64) error {
-	m, err := infer.Load(path, infer.Options{Threads: threads})
+	// Without prefixes: each round reads the same text.
+	m, err := infer.Load(path, infer.Options{Threads: threads, Prefixes: -1})
 	if err != nil {
 		return err
 	}
