@@ -77,6 +77,8 @@ type Preferences struct {
 	Allow *runtimes.Grammar `json:"allow,omitempty"`
 	// Grammar restricts the whole answer; if nil, any text may follow.
 	Grammar *grammar.Grammar `json:"-"`
+	// OrCalls allows calls of the request's tools in place of what the grammar describes.
+	OrCalls bool `json:"-"`
 }
 
 // Check reports invalid preferences.

@@ -406,8 +406,10 @@ func (r *Runner) answer(ctx context.Context, in *written, req Request, read talk
 			gen.StopIDs = r.talk.Ends()
 		}
 		if p.Grammar != nil {
-			gen.StopIDs = r.talk.Ends()
-			gen.Follow, err = r.follow(p.Grammar, gen.StopIDs, read)
+			if !p.OrCalls {
+				gen.StopIDs = r.talk.Ends()
+			}
+			gen.Follow, err = r.follow(p, r.talk.Ends(), read)
 		}
 		if err == nil {
 			err = t.write(bounded, r, s, gen, in.loop, req, prev)
@@ -434,20 +436,26 @@ func (r *Runner) answer(ctx context.Context, in *written, req Request, read talk
 	return t.answer, nil
 }
 
-// follow returns the constraint of a grammar for the model's vocabulary.
-func (r *Runner) follow(g *grammar.Grammar, ends []int32, read talk.ReadOptions) (runtimes.Constraint, error) {
+// follow returns the constraint of a request's grammar for the model's vocabulary.
+func (r *Runner) follow(p Preferences, ends []int32, read talk.ReadOptions) (runtimes.Constraint, error) {
 	_, thought := r.talk.Reasoning()
 	if read.Thinking && thought == tokenizer.None {
 		return nil, &runtimes.Unavailable{What: "schema-constrained answer", Why: "the model's template starts with reasoning, whose end is not a token", Hint: "turn reasoning off"}
 	}
-	m, err := g.Over(r.vocabulary(), ends...)
+	m, err := p.Grammar.Over(r.vocabulary(), ends...)
 	if err != nil {
 		return nil, fmt.Errorf("compiling the schema: %w", err)
 	}
-	if read.Thinking {
-		return &afterThought{inner: m.Follow(), end: thought, ends: ends}, nil
+	var inner runtimes.Constraint = m.Follow()
+	if p.OrCalls {
+		if inner, err = newOrCalls(m, r.talk); err != nil {
+			return nil, err
+		}
 	}
-	return m.Follow(), nil
+	if read.Thinking {
+		inner = &afterThought{inner: inner, end: thought, ends: ends}
+	}
+	return inner, nil
 }
 
 // vocabulary returns the tokenizer's vocabulary for grammars.

@@ -125,6 +125,7 @@ func (c *Call) prepare(ask *Ask) error {
 		return err
 	}
 	if len(ask.Force) == 0 {
+		p.OrCalls = p.Grammar != nil && len(ask.Request.Tools) > 0
 		return nil
 	}
 	tools := make([]grammar.Tool, len(ask.Force))

@@ -58,13 +58,10 @@ func (a *Ask) Choose(list []talk.Definition, mode, name string) error {
 }
 
 // Constrain limits the answer to values of a JSON Schema, which is the field param of the
-// body.
+// body. With tools, it may be a call in place of them.
 func (a *Ask) Constrain(param string, raw json.RawMessage) error {
 	if len(raw) == 0 || raw[0] != '{' {
 		return Invalid(param, "%s: want a JSON Schema", param)
-	}
-	if len(a.Request.Tools) > 0 {
-		return Unsupported(param, "%s: excludes tools", param)
 	}
 	g, err := grammar.New(raw, grammar.Options{})
 	var faults *schema.Error

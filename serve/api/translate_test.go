@@ -70,6 +70,12 @@ func TestPreferences(t *testing.T) {
 	if r := lastRequest(m); len(r.Tools) != 0 || r.ToolsAllowed == nil {
 		t.Errorf("got %+v", r)
 	}
+	for choice, or := range map[string]bool{"auto": true, "required": false, "none": false} {
+		do(t, s, request("POST", "/v1/chat/completions", chatBody("hi", chatTool+`,"tool_choice":"`+choice+`","response_format":{"type":"json_object"}`)))
+		if p := lastRequest(m).Preferences; p.Grammar == nil || p.OrCalls != or {
+			t.Errorf("%s: got a grammar %v, or calls %v, want %v", choice, p.Grammar != nil, p.OrCalls, or)
+		}
+	}
 }
 
 // What would change the meaning of an answer and is not supported is refused by its field.
@@ -85,7 +91,7 @@ func TestUnsupported(t *testing.T) {
 		stops + `]`: "", stops + `,"x"]`: "stop",
 		`,"tools":[{"type":"web"}]`: "tools", `,"tool_choice":"required"`: "tool_choice", `,"tool_choice":"some"`: "tool_choice", chatTool + `,"tool_choice":{"type":"function","function":{"name":"v"}}`: "tool_choice",
 		`,"response_format":{"type":"xml"}`: "response_format", `,"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"nope"}}}`: "response_format",
-		`,"response_format":{"type":"json_schema"}`: "response_format", chatTool + `,"response_format":{"type":"json_object"}`: "response_format",
+		`,"response_format":{"type":"json_schema"}`: "response_format", chatTool + `,"response_format":{"type":"json_object"}`: "",
 		`,"model":"other"`: "model", `,"messages":[]`: "messages", `,"messages":[{"role":"x","content":"y"}]`: "messages[0].role",
 		`,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://a.example/b.png"}}]}]`: "messages[0].content[0].image_url.url",
 		`,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]}]`:     "messages[0].content[0].image_url.url",
