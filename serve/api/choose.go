@@ -58,7 +58,7 @@ func (a *Ask) Choose(list []talk.Definition, mode, name string) error {
 }
 
 // Constrain limits the answer to values of a JSON Schema, which is the field param of the
-// body. With tools, it may be a call in place of them.
+// body. With tools, it may be a call instead.
 func (a *Ask) Constrain(param string, raw json.RawMessage) error {
 	if len(raw) == 0 || raw[0] != '{' {
 		return Invalid(param, "%s: want a JSON Schema", param)
@@ -103,6 +103,16 @@ func (r *Result) Detail() string {
 	}
 	return string(r.Stop)
 }
+
+// Certainty is how sure an answer about pictures and sounds is, without a field in the wire
+// formats of others.
+type Certainty struct {
+	Confidence *float64 `json:"confidence,omitempty"` // the probability that the text is right; nil: unknown
+	Withheld   string   `json:"withheld,omitempty"`   // the text of the model, if its confidence was too low
+}
+
+// Certainty returns how sure the answer is.
+func (r *Result) Certainty() Certainty { return Certainty{r.Confidence, r.Withheld} }
 
 // Turns returns the answer as turns of a conversation.
 func (r *Result) Turns() []talk.Message {

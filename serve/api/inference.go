@@ -30,8 +30,9 @@ func (b *inferBody) UnmarshalJSON(data []byte) error { return UnmarshalKnown(dat
 
 // inferAnswer is the result of /infer.
 type inferAnswer struct {
-	Build     string              `json:"build"` // NAME@VERSION
-	Text      string              `json:"text"`
+	Build string `json:"build"` // NAME@VERSION
+	Text  string `json:"text"`
+	Certainty
 	Reasoning string              `json:"reasoning,omitempty"`
 	Called    []runner.CallRecord `json:"called,omitempty"`  // by the build, with results
 	Calls     []talk.Call         `json:"calls,omitempty"`   // for the client to perform
@@ -132,7 +133,7 @@ func answerOf(ask *Ask, r *Result) inferAnswer {
 		name += "@" + a.Version
 	}
 	return inferAnswer{
-		Build: name, Text: r.Text, Reasoning: r.Reasoning, Called: r.Called, Calls: r.Calls, Stop: string(r.Stop),
+		Build: name, Text: r.Text, Certainty: r.Certainty(), Reasoning: r.Reasoning, Called: r.Called, Calls: r.Calls, Stop: string(r.Stop),
 		Usage: inferUsage{prompt, cached, generated, r.Timings.PerSecond()},
 	}
 }

@@ -35,7 +35,7 @@ func (b *build) Answer(_ context.Context, req runner.Request, emit func(string) 
 		}
 	}
 	return &runner.Answer{
-		Text: "one two.", Reasoning: "think", Stop: runtimes.StopEnd, Timings: runner.Timings{Prompt: 5, Reused: 2, Generated: 3},
+		Text: "one two.", Confidence: new(0.25), Withheld: "a cat", Reasoning: "think", Stop: runtimes.StopEnd, Timings: runner.Timings{Prompt: 5, Reused: 2, Generated: 3},
 		Called: []runner.CallRecord{{Call: talk.Call{Name: "calc", Arguments: json.RawMessage(`{"x":1}`)}, Line: `{"y":2}`}},
 		Made:   []runner.Made{{Modality: abi.Image, Data: []byte("PNG")}, {Modality: abi.Audio, Data: []byte("WAV")}},
 	}, nil
@@ -70,7 +70,7 @@ func TestInfer(t *testing.T) {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 	}
 	want := inferAnswer{
-		Build: "chat@1.0.0", Text: "one two.", Reasoning: "think", Stop: "end", Usage: inferUsage{Prompt: 5, Cached: 2, Generated: 3},
+		Build: "chat@1.0.0", Text: "one two.", Certainty: Certainty{new(0.25), "a cat"}, Reasoning: "think", Stop: "end", Usage: inferUsage{Prompt: 5, Cached: 2, Generated: 3},
 		Called:  []runner.CallRecord{{Call: talk.Call{Name: "calc", Arguments: json.RawMessage(`{"x":1}`)}, Line: `{"y":2}`}},
 		Outputs: []inferOutput{{abi.Image, "image/png", []byte("PNG")}, {abi.Audio, "audio/wav", []byte("WAV")}},
 	}

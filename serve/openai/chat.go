@@ -121,6 +121,7 @@ type completion struct {
 type extra struct {
 	Stop   string              `json:"stop,omitempty"`
 	Called []runner.CallRecord `json:"called,omitempty"`
+	api.Certainty
 }
 
 func extraOf(results ...*api.Result) *extra {
@@ -128,7 +129,10 @@ func extraOf(results ...*api.Result) *extra {
 	for _, r := range results {
 		x.Stop, x.Called = cmp.Or(x.Stop, r.Detail()), append(x.Called, r.Called...)
 	}
-	if x.Stop == "" && len(x.Called) == 0 {
+	if len(results) == 1 { // choices differ in it
+		x.Certainty = results[0].Certainty()
+	}
+	if x.Stop == "" && len(x.Called) == 0 && x.Confidence == nil {
 		return nil
 	}
 	return &x

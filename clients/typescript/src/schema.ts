@@ -845,6 +845,8 @@ export interface components {
         InferAnswer: {
             build: string;
             text: string;
+            confidence?: components["schemas"]["Confidence"];
+            withheld?: components["schemas"]["Withheld"];
             reasoning?: string;
             called?: Record<string, never>[];
             calls?: Record<string, never>[];
@@ -1223,7 +1225,13 @@ export interface components {
             stop?: string;
             /** @description calls of the build's own tools */
             called?: unknown[];
+            confidence?: components["schemas"]["Confidence"];
+            withheld?: components["schemas"]["Withheld"];
         };
+        /** @description Probability that the model's text about pictures and sounds is right; absent if the projectors state none, and with n above 1. */
+        Confidence: number;
+        /** @description Text of a model whose confidence is too low; the answer is that it cannot tell. */
+        Withheld: string;
         /** @description The data of an event of a streamed chat. */
         ChatChunk: {
             /** @constant */
