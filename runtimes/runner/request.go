@@ -77,7 +77,7 @@ type Preferences struct {
 	Allow *runtimes.Grammar `json:"allow,omitempty"`
 	// Grammar restricts the whole answer; if nil, any text may follow.
 	Grammar *grammar.Grammar `json:"-"`
-	// OrCalls allows calls of the request's tools instead of what the grammar describes.
+	// OrCalls allows calls of the request's tools instead of a text of the grammar.
 	OrCalls bool `json:"-"`
 }
 
