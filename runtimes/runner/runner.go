@@ -375,7 +375,7 @@ func (r *Runner) answer(ctx context.Context, in *written, req Request, read talk
 	defer c.End()
 	t := &telling{
 		talk: in.talk, answer: &Answer{Backends: []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}}, reader: r.talk.Reader(read), emit: emit, reason: req.Reasoned, scores: r.scores(req), begun: time.Now(), start: c.Start,
-		context: req.Context, endLoops: p.EndLoops, thinking: read.Thinking, guided: r.talk.Dialect().Guided,
+		context: req.Context, endLoops: p.EndLoops, thinking: read.Thinking, thoughts: req.Thought.Most, guided: r.talk.Dialect().Guided,
 	}
 	if over(err) {
 		t.answer.Stop = StopBudget

@@ -56,6 +56,7 @@ type telling struct {
 	context  bool          // record Answer.Context
 	guided   bool          // calls are those of a guided dialect
 	endLoops bool          // end a text that repeats itself
+	thoughts int           // tokens of reasoning; 0: no limit
 	thinking bool          // the template opened the reasoning after a tool's answer
 	away     time.Duration // time spent in tools and in reading their answers
 
@@ -141,7 +142,7 @@ func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, er
 func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, prev int) (err error) {
 	at, before := time.Since(t.start), len(t.answer.Tokens)
 	inner := gen.Follow
-	gen.Follow = t.scores.over(inner)
+	gen.Follow = t.scores.over(t.limited(r, inner))
 	t.answer.Stop, err = s.generate(ctx, gen, func(id int32) error {
 		if err := t.token(id); err != nil {
 			return err
@@ -151,9 +152,12 @@ func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runti
 		}
 		return nil
 	})
-	if gone := (*runtimes.Unavailable)(nil); errors.As(err, &gone) && t.weigher != nil && inner == nil && len(t.answer.Tokens) == before {
+	if gone := (*runtimes.Unavailable)(nil); errors.As(err, &gone) && (t.weigher != nil || t.thoughts > 0) && inner == nil && len(t.answer.Tokens) == before {
 		// The engine has no constraints, and therefore no probabilities.
-		t.emit, t.weigher, t.scores, gen.Follow = t.weigher.emit, nil, nil, nil
+		if t.weigher != nil {
+			t.emit, t.weigher, t.scores = t.weigher.emit, nil, nil
+		}
+		t.thoughts, gen.Follow = 0, nil
 		return t.generate(ctx, r, s, gen, prev)
 	}
 	switch {

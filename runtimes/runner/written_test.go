@@ -59,11 +59,18 @@ func TestThoughts(t *testing.T) {
 		grammar         *grammar.Grammar
 		text, reasoning string
 		reasoned        int
+		blind           bool // the engine has no constraints
 	}{
 		"by default":                         {say: "hm¦</think>¦\n\nso", text: "so", reasoning: "hm", reasoned: 3},
 		"off":                                {thought: talk.Thought{Mode: talk.ThinkOff}, say: "so", text: "so"},
 		"a schema":                           {say: `hm¦</think>¦{"a":1}`, grammar: g, text: `{"a":1}`, reasoning: "hm", reasoned: 3},
 		"a schema, the reasoning has no end": {say: `hm¦<eos>¦¦</think>¦{"a":1}`, grammar: g, text: `{"a":1}`, reasoning: "hm", reasoned: 3},
+		"limited":                            {thought: talk.Thought{Most: 2}, say: "hm so", text: "so", reasoning: "hm", reasoned: 3},
+		"below the limit":                    {thought: talk.Thought{Most: 3}, say: "hm¦</think>¦so", text: "so", reasoning: "hm", reasoned: 3},
+		"limited, opened again":              {thought: talk.Thought{Most: 2}, say: "h¦</think>¦so¦<think>¦ab", text: "sob", reasoning: "ha", reasoned: 4},
+		"limited, then a schema":             {thought: talk.Thought{Most: 2}, say: `hm{"a":1}`, grammar: g, text: `{"a":1}`, reasoning: "hm", reasoned: 3},
+		"limited and off":                    {thought: talk.Thought{Most: 2, Mode: talk.ThinkOff}, say: "so then", text: "so then"},
+		"limited, on an engine without":      {thought: talk.Thought{Most: 2}, blind: true, say: "hmm¦</think>¦so", text: "so", reasoning: "hmm", reasoned: 4},
 		"a schema without reasoning":         {thought: talk.Thought{Mode: talk.ThinkOff}, say: `hm{"a":1}`, grammar: g, text: `{"a":1}`},
 	} {
 		b := build(t)
@@ -72,7 +79,7 @@ func TestThoughts(t *testing.T) {
 		revoice(t, b, tok, "")
 		b.Template = "{{ messages[0].content }}{% if enable_thinking is not defined or enable_thinking %}<think>{% else %}<think></think>{% endif %}"
 		e := script(t, c.say)
-		e.tok = tok
+		e.tok, e.blind = tok, c.blind
 		r, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{e}})
 		if err != nil {
 			t.Fatal(err)

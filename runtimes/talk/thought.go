@@ -15,6 +15,9 @@ import (
 type Thought struct {
 	Mode   Mode
 	Effort string // a level of [Efforts] with [ThinkOn]; "": the template's
+	// Most is the number of tokens of reasoning after which it ends, if a token ends it; 0: no
+	// limit.
+	Most int
 	// Lenient ignores the limits of the model, instead of a [ThoughtError].
 	Lenient bool
 	// Vars are further variables of the template: truths, numbers and texts.

@@ -120,8 +120,8 @@ func (q *request) prefer(ask *api.Ask) error {
 // minBudget is the smallest budget of thinking that the API takes.
 const minBudget = 1024
 
-// think translates the thinking. The budget is an upper limit: a model that does not reason
-// keeps it, and max_tokens limits one that does.
+// think translates the thinking. The budget is an upper limit, which a model that does not
+// reason keeps.
 func (q *request) think(ask *api.Ask) error {
 	if q.Thinking == nil {
 		return nil
@@ -137,6 +137,7 @@ func (q *request) think(ask *api.Ask) error {
 			return api.Invalid("thinking", "thinking.budget_tokens: got %d, want less than max_tokens, %d", *b, *q.MaxTokens)
 		}
 		ask.Reason("thinking", true, true)
+		ask.Request.Thought.Most = *b
 	case "disabled":
 		ask.Reason("thinking", false, true)
 	case "adaptive": // the model decides

@@ -36,7 +36,7 @@ func TestThink(t *testing.T) {
 		{chat, turn + `,"chat_template_kwargs":[]`, talk.Thought{}, "chat_template_kwargs"},
 		{reply, `"input":"plain","reasoning":{"effort":"medium","summary":"auto"}`, level(on, "medium"), "reasoning.effort"},
 		{reply, `"input":"plain","reasoning":null`, talk.Thought{}, ""},
-		{message, turn + `,"max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":1024}`, lenient(on), ""},
+		{message, turn + `,"max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":1024}`, talk.Thought{Mode: talk.ThinkOn, Lenient: true, Most: 1024}, ""},
 		{message, turn + `,"max_tokens":1024,"thinking":{"type":"enabled","budget_tokens":1024}`, talk.Thought{}, "thinking"},
 		{message, turn + `,"max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":1023}`, talk.Thought{}, "thinking"}, // minBudget
 		{message, turn + `,"max_tokens":2000,"thinking":{"type":"enabled"}`, talk.Thought{}, "thinking"},
