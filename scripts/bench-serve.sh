@@ -40,7 +40,7 @@ for run in $(seq "$runs"); do
 		[ "$kind" = shared ] && flags=-shared
 		for n in ${clients//,/ }; do
 			slots=$((n < 4 ? 4 : n))
-			"$work/mm" serve "$model" --addr 127.0.0.1:$port >"$work/log" 2>&1 &
+			"$work/mm" serve "$model" --addr 127.0.0.1:$port --parallel "$slots" >"$work/log" 2>&1 &
 			server=$!
 			await http://127.0.0.1:$port/ready
 			"$work/latency" -url http://127.0.0.1:$port/v1 -label "mm, $kind" -pid $server -clients "$n" -asks 2 -prompt 330 -text "$text" $flags
