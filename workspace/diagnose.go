@@ -57,3 +57,20 @@ func Diagnostics(err error) (diag.List, bool) {
 	}
 	return list, true
 }
+
+// Damage converts the problems of the store to diagnostics.
+func Damage(report registry.FsckReport) (list diag.List) {
+	for _, p := range report.Problems {
+		detail := p.Detail
+		if p.Ref != "" {
+			detail += " (of " + p.Ref + ")"
+		}
+		code := diag.Corrupt
+		if p.Digest != "" {
+			code = diag.Tampered
+			detail = p.Digest.String() + ": " + detail
+		}
+		list.Add(code, diag.Pos{File: p.Path}, detail, "mm fsck --repair removes damaged blobs; pull or assemble them again")
+	}
+	return list
+}

@@ -96,8 +96,7 @@ func (p *Printer) PrintLine(v any, format string, args ...any) error {
 
 // Line prints a line of text. Names of files and devices may contain anything.
 func (p *Printer) Line(format string, args ...any) error {
-	_, err := fmt.Fprintln(p.Stdout, diag.Printable(fmt.Sprintf(format, args...)))
-	return err
+	return diag.Line(p.Stdout, format, args...)
 }
 
 // PrintLines prints texts, one a line.
@@ -175,14 +174,6 @@ func lines(s string) string {
 		all[i] = diag.Printable(all[i])
 	}
 	return strings.Join(all, "\n    ")
-}
-
-// Count formats a number of things: 1 document, 2 documents.
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // PrintDiagnostics prints diagnostics as text on stderr, or with --json as JSON on

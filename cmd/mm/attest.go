@@ -96,27 +96,6 @@ func requiredEvidence(list string) (types []string, err error) {
 	return types, nil
 }
 
-// printStatements prints attestations by trusted keys, one a line, and their figures.
-func (p *program) printStatements(list []workspace.Statement, indent string) {
-	for _, s := range list {
-		note := ""
-		switch {
-		case s.Fault != "":
-			note = ", INVALID: " + s.Fault
-		case s.Failed:
-			note = ", FAILED"
-		}
-		fmt.Fprintf(p.Stdout, "%sevidence: %s by %s%s\n", indent, diag.Printable(s.Type), s.Signer, diag.Printable(note))
-		for _, e := range s.Evaluations {
-			for _, t := range e.Tasks {
-				for _, f := range t.Figures {
-					fmt.Fprintf(p.Stdout, "%s  %s %s %s [%s, %s], n %d, suite %s, %s\n", indent, diag.Printable(t.Name), diag.Printable(f.Name()), fmt.Sprintf("%.4f", f.Value), fmt.Sprintf("%.4f", f.Low), fmt.Sprintf("%.4f", f.High), f.N, short(t.Suite), diag.Printable(e.Engine))
-				}
-			}
-		}
-	}
-}
-
 func (p *program) promote(c *cli.Context, w *workspace.Workspace) error {
 	opt := workspace.PromoteOptions{To: c.String("to"), Valid: c.Duration("valid"), Rollback: c.Bool("rollback")}
 	if c.Bool("history") {

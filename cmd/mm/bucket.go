@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/bucket"
 	"mm-abi.org/mm/workspace"
 )
@@ -141,7 +141,7 @@ func (p *program) bucketPromote(c *cli.Context) error {
 // printPointer prints a pointer with its files.
 func (p *program) printPointer(v bucket.Pointer) error {
 	return p.PrintOr(v, func() error {
-		p.Note("%s %s@%s: %s by key %.12s", v.Stage, v.Name, v.Version, console.Count(len(v.Files), "file"), v.Key)
+		p.Note("%s %s@%s: %s by key %.12s", v.Stage, v.Name, v.Version, diag.Count(len(v.Files), "file"), v.Key)
 		for _, f := range v.Files {
 			if err := p.Line("%s  %s  %s", f.SHA256, f.Path, size(f.Size)); err != nil {
 				return err

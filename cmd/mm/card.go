@@ -5,7 +5,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/serve/dashboard"
 	"mm-abi.org/mm/workspace"
 )
@@ -42,34 +41,8 @@ func (p *program) licenses(c *cli.Context, w *workspace.Workspace, at *workspace
 	if p.JSON {
 		return p.printJudged(l, faults)
 	}
-	var rows [][]string
-	for _, m := range l.Modules {
-		for i, t := range m.Texts {
-			from, digest := t.From, short(t.Digest)
-			if from == "" {
-				from, digest = "missing", "-"
-			}
-			name := ""
-			if i == 0 {
-				name = m.Name + " " + m.Version
-			}
-			rows = append(rows, []string{diag.Printable(name), diag.Printable(t.ID), diag.Printable(from), digest})
-		}
-		for _, n := range m.Notices {
-			rows = append(rows, []string{"", "notice", diag.Printable(n.Path), short(n.Digest)})
-		}
-	}
-	if err := p.PrintTable([]string{"MODULE", "LICENSE", "TEXT", "DIGEST"}, rows); err != nil {
+	if err := l.Write(p.Stdout); err != nil {
 		return err
-	}
-	fmt.Fprintf(p.Stdout, "\nlicense of the build: %s\n", diag.Printable(l.License))
-	for _, d := range l.Documents {
-		fmt.Fprintf(p.Stdout, "%s: %s\n", d.Path, d.Digest)
-	}
-	for _, m := range l.Modules {
-		for _, t := range m.Terms {
-			fmt.Fprintf(p.Stdout, "%s: %s %s %s\n", diag.Printable(m.Name), diag.Printable(t.License), t.Kind, t.Clause)
-		}
 	}
 	p.Diagnose(p.Stderr, faults)
 	if faults.Failed() {

@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/corpus"
@@ -132,7 +131,7 @@ func (p *program) exportCroissant(c *cli.Context) error {
 	if err := fsx.WriteFile(out, data, 0o644); err != nil {
 		return err
 	}
-	return p.PrintLine(map[string]any{"file": out, "record_sets": len(l.Files)}, "%s: %s", out, console.Count(len(l.Files), "record set"))
+	return p.PrintLine(map[string]any{"file": out, "record_sets": len(l.Files)}, "%s: %s", out, diag.Count(len(l.Files), "record set"))
 }
 
 func (p *program) importCroissant(c *cli.Context) error {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/farm"
@@ -163,7 +162,7 @@ func (p *program) jobsRun(c *cli.Context) error {
 		for _, s := range b.Steps {
 			list = append(list, step{s.Name, steps[s.Name]})
 		}
-		return p.PrintLine(map[string]any{"name": b.Name, "out": run.Out, "steps": list}, "%s: %s in %s", b.Name, console.Count(len(steps), "job"), run.Out)
+		return p.PrintLine(map[string]any{"name": b.Name, "out": run.Out, "steps": list}, "%s: %s in %s", b.Name, diag.Count(len(steps), "job"), run.Out)
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/registry/sign"
@@ -108,7 +107,7 @@ func (p *program) auditVerify(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	return p.PrintLine(report, "%s, none missing; the last is %s", console.Count(report.Entries, "line"), report.Head)
+	return p.PrintLine(report, "%s, none missing; the last is %s", diag.Count(report.Entries, "line"), report.Head)
 }
 
 func (p *program) login(c *cli.Context) error {

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
@@ -51,7 +49,7 @@ func (p *program) labRun(c *cli.Context, w *workspace.Workspace) error {
 	case err != nil:
 		return broken(err)
 	}
-	return p.PrintLine(got, "%s: stopped by %s %s after %s, %s, %s; head %s", got.Run, got.Reason, got.Detail, got.Elapsed, console.Count(got.Iterations, "iteration"), console.Count(got.Rows, "row"), got.Head)
+	return p.PrintLine(got, "%s: stopped by %s %s after %s, %s, %s; head %s", got.Run, got.Reason, got.Detail, got.Elapsed, diag.Count(got.Iterations, "iteration"), diag.Count(got.Rows, "row"), got.Head)
 }
 
 // broken gives a broken chain its exit code, and an unfinished one a hint.
@@ -93,7 +91,7 @@ func (p *program) labVerify(c *cli.Context, w *workspace.Workspace) error {
 		if r.Running {
 			state += "; running"
 		}
-		return p.Line("%s: %s, none missing, the head signed by %s; head %s%s", r.Run, console.Count(r.Rows, "row"), r.Key, r.Head, state)
+		return p.Line("%s: %s, none missing, the head signed by %s; head %s%s", r.Run, diag.Count(r.Rows, "row"), r.Key, r.Head, state)
 	})
 }
 
@@ -122,37 +120,8 @@ func (p *program) labSummary(c *cli.Context, w *workspace.Workspace) error {
 			return err
 		}
 	}
-	return p.printSummary(s)
-}
-
-func (p *program) printSummary(s experiment.Summary) error {
-	if p.JSON {
-		s.Steps = listed(s.Steps)
-		return p.PrintJSON(s)
-	}
-	state := "killed"
-	switch {
-	case s.Running:
-		state = "running"
-	case s.Reason != "":
-		state = strings.TrimSpace("stopped by " + s.Reason + " " + s.Detail)
-	}
-	if s.Simulated {
-		state += "; simulated"
-	}
-	p.Line("%s: %s, %s, %s, %s", s.Run, s.Elapsed, console.Count(s.Rows, "row"), console.Count(s.Resumes, "resumption"), state)
-	for _, r := range []struct {
-		name string
-		v    *experiment.Range
-	}{{"heat, °C", s.HeatC}, {"battery, %", s.Battery}, {"disk, MiB", s.DiskMiB}} {
-		if r.v != nil {
-			fmt.Fprintf(p.Stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f, p50 %.1f, p95 %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most, r.v.P50, r.v.P95)
-		}
-	}
-	rows := rowsOf(s.Steps, func(f experiment.StepFigures) []string {
-		return []string{f.Step, fmt.Sprint(f.Rows), fmt.Sprint(f.Failed), fmt.Sprint(f.Runs), fmt.Sprintf("%.3f", f.P50), fmt.Sprintf("%.3f", f.P95), fmt.Sprintf("%.3f", f.Min), fmt.Sprintf("%.3f", f.Max), fmt.Sprint(f.Outputs)}
-	})
-	return p.PrintTable([]string{"STEP", "ROWS", "FAILED", "RUNS", "P50 MS", "P95 MS", "MIN MS", "MAX MS", "OUTPUTS"}, rows)
+	s.Steps = listed(s.Steps)
+	return written(p, &s, nil)
 }
 
 func (p *program) labHeartbeat(c *cli.Context) error {

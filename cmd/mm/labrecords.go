@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/attempt"
@@ -47,7 +46,10 @@ func (p *program) labFalsify(c *cli.Context) error {
 			return broken(err)
 		}
 	}
-	return p.printFindings(r)
+	if err := written(p, r, nil); err != nil {
+		return err
+	}
+	return r.Err()
 }
 
 // recordFindings appends each finding to a chain.
@@ -61,16 +63,6 @@ func (p *program) recordFindings(ctx context.Context, dir, key string, r judge.R
 	})
 }
 
-func (p *program) printFindings(r judge.Report) error {
-	err := p.PrintOr(r, func() error {
-		return p.PrintTable([]string{"RESULT", "FALSIFIER", "DETAIL"}, rowsOf(r.Findings, func(f judge.Finding) []string { return []string{string(f.Result), f.ID, f.Detail} }))
-	})
-	if err == nil && r.Overall != judge.Pass {
-		return no("%s: %d passed, %d warned, %d skipped, %d failed, %d blocked", r.Overall, r.Counts[judge.Pass], r.Counts[judge.Warn], r.Counts[judge.Skip], r.Counts[judge.Fail], r.Counts[judge.Blocked])
-	}
-	return err
-}
-
 func (p *program) printRules() error {
 	return printRows(p, judge.Falsifiers(), []string{"FALSIFIER", "GATES", "RULE"}, func(f judge.Falsifier) []string {
 		return []string{f.ID, strings.Join(f.Gates, " "), f.Rule}
@@ -82,26 +74,9 @@ func (p *program) labBoundary(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	results, err := b.Scan(c.Args().Tail()...)
-	if err != nil {
-		return err
-	}
-	failed := 0
-	rows := rowsOf(results, func(r judge.TextResult) []string {
-		if r.Failed() {
-			failed++
-		}
-		at := r.Path
-		if r.Line > 0 {
-			at = fmt.Sprintf("%s:%d", at, r.Line)
-		}
-		return []string{string(r.Status), at, r.Detail}
-	})
-	err = p.PrintOr(map[string]any{"boundary_id": b.ID, "boundary_sha256": b.SHA256, "failures": failed, "results": results}, func() error {
-		return p.PrintTable([]string{"STATUS", "FILE", "DETAIL"}, rows)
-	})
-	if err == nil && failed > 0 {
-		return no("%s outside the boundary %s", console.Count(failed, "place"), b.ID)
+	r, err := b.Report(c.Args().Tail()...)
+	if err = written(p, r, err); err == nil && r.Failures > 0 {
+		return no("%s outside the boundary %s", diag.Count(r.Failures, "place"), b.ID)
 	}
 	return err
 }
@@ -131,14 +106,8 @@ func (p *program) labCorpus(c *cli.Context) error {
 		return err
 	}
 	a := m.Audit()
-	err = p.PrintOr(a, func() error {
-		if err := p.Line("%s; class A %d, B %d, C %d, D %d, E %d", console.Count(a.Sources, "source"), a.ByClass["A"], a.ByClass["B"], a.ByClass["C"], a.ByClass["D"], a.ByClass["E"]); err != nil || len(a.Failures) == 0 {
-			return err
-		}
-		return p.PrintTable([]string{"SOURCE", "CLASS", "REASON"}, rowsOf(a.Failures, func(f judge.CorpusFailure) []string { return []string{f.Source, string(f.Class), f.Reason} }))
-	})
-	if err == nil && !a.OK {
-		return no("%s in the corpus", console.Count(len(a.Failures), "fault"))
+	if err = written(p, a, nil); err == nil && !a.OK {
+		return no("%s in the corpus", diag.Count(len(a.Failures), "fault"))
 	}
 	return err
 }
@@ -207,6 +176,6 @@ func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOption
 			p.Note("%s on %s, %s: %s, %.1f s %s", r.Scope, r.Target, r.Backend, r.Result, r.Seconds, r.Failure)
 		},
 	})
-	p.Note("%s tried", console.Count(tried, "cell"))
+	p.Note("%s tried", diag.Count(tried, "cell"))
 	return err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/experiment"
@@ -169,10 +168,10 @@ func (p *program) labReplay(c *cli.Context) error {
 		for _, w := range wrong {
 			fmt.Fprintf(p.Stdout, "row %d, %s: recorded %s, replayed %s\n", w.Row, w.Op, w.Decided, w.Replay)
 		}
-		return p.Line("%s, %d differ", console.Count(n, "choice"), len(wrong))
+		return p.Line("%s, %d differ", diag.Count(n, "choice"), len(wrong))
 	})
 	if err == nil && len(wrong) > 0 {
-		return no("%s of the history differ when replayed", console.Count(len(wrong), "choice"))
+		return no("%s of the history differ when replayed", diag.Count(len(wrong), "choice"))
 	}
 	return err
 }
@@ -202,27 +201,8 @@ func (p *program) labGraph(c *cli.Context) error {
 	if err == nil && c.String("node") != "" {
 		g, err = g.Neighbors(c.String("node"), c.String("edge"))
 	}
-	if err != nil {
-		return err
-	}
-	if p.JSON {
-		g.Nodes, g.Edges = listed(g.Nodes), listed(g.Edges)
-		return p.PrintJSON(g)
-	}
-	rows := rowsOf(g.Nodes, func(n records.Node) []string {
-		what := n.Type
-		if n.Placeholder {
-			what = "(not recorded)"
-		}
-		return []string{n.ID, what, n.Time}
-	})
-	if err := p.PrintTable([]string{"NODE", "TYPE", "TIME"}, rows); err != nil {
-		return err
-	}
-	for _, e := range g.Edges {
-		fmt.Fprintf(p.Stdout, "%s %s %s\n", e.From, e.Type, e.To)
-	}
-	return nil
+	g.Nodes, g.Edges = listed(g.Nodes), listed(g.Edges)
+	return written(p, g, err)
 }
 
 func (p *program) labGraphAdd(c *cli.Context) error {

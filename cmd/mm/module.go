@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/pack"
 	"mm-abi.org/mm/assemble/quantize"
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/modules"
@@ -103,7 +102,7 @@ func (p *program) moduleCheck(c *cli.Context) error {
 	if err := list.Err(); err != nil {
 		return reported{err}
 	}
-	p.Note("%s checked: files match the manifests", console.Count(c.NArg(), "module"))
+	p.Note("%s checked: files match the manifests", diag.Count(c.NArg(), "module"))
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -42,7 +42,7 @@ func (p *program) registryCp(c *cli.Context) error {
 		if err != nil {
 			return moved{}, err
 		}
-		return moved{done.Ref, done.Digest, done.Report, sent(done.Report) + "; " + console.Count(done.Report.Referrers, "signature") + " and other referrers", nil}, nil
+		return moved{done.Ref, done.Digest, done.Report, sent(done.Report) + "; " + diag.Count(done.Report.Referrers, "signature") + " and other referrers", nil}, nil
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/hub"
@@ -29,7 +28,7 @@ func (p *program) push(c *cli.Context) error {
 		if err != nil {
 			return moved{}, err
 		}
-		return moved{done.Ref, done.Digest, done.Report, sent(done.Report) + "; " + console.Count(done.Report.Referrers, "signature") + " and other referrers", nil}, nil
+		return moved{done.Ref, done.Digest, done.Report, sent(done.Report) + "; " + diag.Count(done.Report.Referrers, "signature") + " and other referrers", nil}, nil
 	})
 }
 
@@ -73,7 +72,7 @@ func (p *program) publish(ctx context.Context, open workspace.Options, ref, dest
 		if opt.DryRun {
 			return p.PrintLine(out, "%d files for %s, nothing sent", len(files), got.Ref)
 		}
-		p.Note("%s sent (%s), %d already present", console.Count(got.Report.Sent, "large file"), size(got.Report.Bytes), got.Report.Present)
+		p.Note("%s sent (%s), %d already present", diag.Count(got.Report.Sent, "large file"), size(got.Report.Bytes), got.Report.Present)
 		return p.PrintLine(out, "%s", diag.Printable(got.Report.URL))
 	})
 }

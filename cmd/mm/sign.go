@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble"
-	"mm-abi.org/mm/cmd/console"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 	"mm-abi.org/mm/workspace/trust"
@@ -130,10 +130,10 @@ func (p *program) verifyArtifact(ctx context.Context, w *workspace.Workspace, at
 	}
 	fmt.Fprintf(p.Stdout, "trusted by %s\n", strings.Join(j.Decided, " and "))
 	for _, e := range evidence {
-		p.printStatements(e.Statements, strings.TrimLeft(e.Target+" ", " "))
+		workspace.WriteStatements(p.Stdout, e.Statements, strings.TrimLeft(e.Target+" ", " "))
 	}
 	if files > 0 {
-		fmt.Fprintf(p.Stdout, "at the registry: %s (%s) not fetched\n", console.Count(files, "file"), size(unread))
+		fmt.Fprintf(p.Stdout, "at the registry: %s (%s) not fetched\n", diag.Count(files, "file"), size(unread))
 	}
 	return nil
 }

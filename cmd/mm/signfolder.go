@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
@@ -91,7 +90,7 @@ func (p *program) printFolder(verb, file string, f sign.Folder, err error) error
 		v.Signer, v.Issuer = f.Chain[0].Subject.String(), f.Chain[0].Issuer.String()
 		by = fmt.Sprintf("%q (issuer %q)", v.Signer, v.Issuer)
 	}
-	return p.PrintLine(v, "%s %s: %s by %s; ignored: %v", verb, file, console.Count(v.Files, "file"), by, v.Ignored)
+	return p.PrintLine(v, "%s %s: %s by %s; ignored: %v", verb, file, diag.Count(v.Files, "file"), by, v.Ignored)
 }
 
 // blobVerified is the output of mm verify --bundle.

@@ -125,24 +125,7 @@ func (p *program) fsck(c *cli.Context, w *workspace.Workspace) error {
 			return err
 		}
 	}
-	return p.damage(report, engines)
-}
-
-// damage converts the problems of the store to diagnostics, and adds those of the
-// engines.
-func (p *program) damage(report registry.FsckReport, list diag.List) error {
-	for _, pr := range report.Problems {
-		detail := pr.Detail
-		if pr.Ref != "" {
-			detail += " (of " + pr.Ref + ")"
-		}
-		code := diag.Corrupt
-		if pr.Digest != "" {
-			code = diag.Tampered
-			detail = pr.Digest.String() + ": " + detail
-		}
-		list.Add(code, diag.Pos{File: pr.Path}, detail, "mm fsck --repair removes damaged blobs; pull or assemble them again")
-	}
+	list := append(engines, workspace.Damage(report)...)
 	if err := list.Err(); err != nil && p.JSON {
 		return reported{err}
 	}

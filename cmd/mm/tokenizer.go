@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/train"
@@ -105,7 +104,7 @@ func (p *program) tokenizerFertility(c *cli.Context) error {
 		return err
 	}
 	if high > 0 {
-		p.Note("%s with more than %.1f times the tokens of %s (!)", console.Count(high, "text"), tokenizer.FertilityThreshold, base)
+		p.Note("%s with more than %.1f times the tokens of %s (!)", diag.Count(high, "text"), tokenizer.FertilityThreshold, base)
 	}
 	return nil
 }

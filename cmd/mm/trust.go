@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
@@ -68,7 +68,7 @@ func (p *program) trustAccept(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	return p.SayLine(map[string]any{"file": file, "rules": len(t.Rules), "keys": len(t.Keys)}, "accepted %s for its project: %s, %s", file, console.Count(len(t.Rules), "rule"), console.Count(len(t.Keys), "key"))
+	return p.SayLine(map[string]any{"file": file, "rules": len(t.Rules), "keys": len(t.Keys)}, "accepted %s for its project: %s, %s", file, diag.Count(len(t.Rules), "rule"), diag.Count(len(t.Keys), "key"))
 }
 
 func (p *program) trustList(c *cli.Context) error {
@@ -77,32 +77,5 @@ func (p *program) trustList(c *cli.Context) error {
 		return err
 	}
 	t, err := trust.Load(file)
-	if err != nil {
-		return err
-	}
-	if p.JSON {
-		return p.PrintJSON(t)
-	}
-	policy, err := t.Policy()
-	if err != nil {
-		return err
-	}
-	var rows [][]string
-	for _, r := range t.Rules {
-		for _, name := range r.Keys {
-			k := t.Keys[name]
-			id, note := "?", k.NotAfter
-			if pub, err := sign.LoadPublic(policy.Keys[name].PEM); err == nil {
-				id = pub.KeyID()[:12]
-			}
-			if i, ok := t.Identities[name]; ok {
-				id, note, k.Revoked = i.Subject+i.Pattern+" by "+i.Issuer, i.NotAfter, i.Revoked
-			}
-			if k.Revoked {
-				note = "revoked"
-			}
-			rows = append(rows, []string{r.Match, fmt.Sprint(max(r.Threshold, 1)), name, id, note})
-		}
-	}
-	return p.PrintTable([]string{"REPOSITORIES", "OF", "KEY", "ID", "UNTIL"}, rows)
+	return written(p, t, err)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/cmd/console"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
 )
@@ -39,7 +38,7 @@ func (p *program) report(found *workspace.Validation, opt validation) (err error
 	switch opt.format {
 	case "text":
 		if err = p.Diagnose(p.Stdout, list); err == nil {
-			p.Note("checked %s: %s, %s", console.Count(found.Checked, "document"), console.Count(list.Count(diag.Error), "error"), console.Count(list.Count(diag.Warning), "warning"))
+			p.Note("checked %s: %s, %s", diag.Count(found.Checked, "document"), diag.Count(list.Count(diag.Error), "error"), diag.Count(list.Count(diag.Warning), "warning"))
 		}
 	case "json":
 		err = list.JSON(p.Stdout)

@@ -28,3 +28,18 @@ func Short(digest string) string {
 	}
 	return algorithm + ":" + hex[:12]
 }
+
+// Line writes a line of text, which it makes printable: names of files and devices may contain
+// anything.
+func Line(w io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintln(w, Printable(fmt.Sprintf(format, args...)))
+	return err
+}
+
+// Count formats a number of things: 1 document, 2 documents.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -255,4 +256,44 @@ func (l *Lineage) Verify(dir string) error {
 		}
 	}
 	return list.Err()
+}
+
+// Outcome is a data set in a folder as mm data build prints it.
+type Outcome struct {
+	*Lineage
+	Dir string
+}
+
+// MarshalJSON adds whether the data set existed to the lineage.
+func (o Outcome) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		*Lineage
+		Unchanged bool `json:"unchanged"`
+	}{o.Lineage, o.Unchanged})
+}
+
+// Write writes the counts of each source, and the files.
+func (o Outcome) Write(to io.Writer) error {
+	var rows [][]string
+	for _, s := range o.Sources {
+		row := []string{s.ID}
+		n := s.Counts
+		for _, v := range []int64{n.Rows, n.Faulty, n.Filtered, n.Length, n.PII, n.Duplicate, n.Near, n.Kept} {
+			row = append(row, strconv.FormatInt(v, 10))
+		}
+		rows = append(rows, row)
+	}
+	if err := diag.Table(to, []string{"SOURCE", "ROWS", "FAULTY", "FILTERED", "LENGTH", "PII", "EQUAL", "SIMILAR", "KEPT"}, rows); err != nil {
+		return err
+	}
+	for _, f := range o.Files {
+		if err := diag.Line(to, "%s: %s, %s", filepath.Join(o.Dir, f.File), diag.Count(int(f.Documents), "document"), fsx.FormatSize(f.Bytes)); err != nil {
+			return err
+		}
+	}
+	note := ""
+	if o.Unchanged {
+		note = " (unchanged)"
+	}
+	return diag.Line(to, "license %s, lineage %s%s", o.License, o.Digest, note)
 }

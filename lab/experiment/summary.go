@@ -8,8 +8,10 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/train/plot"
@@ -238,4 +240,37 @@ func (s *Summary) title(text string) string {
 		text += " (simulated)"
 	}
 	return s.Name + ": " + text
+}
+
+// state describes whether the run goes on and why it stopped.
+func (s *Summary) state() string {
+	state := "killed"
+	switch {
+	case s.Running:
+		state = "running"
+	case s.Reason != "":
+		state = strings.TrimSpace("stopped by " + s.Reason + " " + s.Detail)
+	}
+	if s.Simulated {
+		state += "; simulated"
+	}
+	return state
+}
+
+// Write writes the figures of the run, of its sensors and of each step.
+func (s *Summary) Write(to io.Writer) error {
+	diag.Line(to, "%s: %s, %s, %s, %s", s.Run, s.Elapsed, diag.Count(s.Rows, "row"), diag.Count(s.Resumes, "resumption"), s.state())
+	for _, r := range []struct {
+		name string
+		v    *Range
+	}{{"heat, °C", s.HeatC}, {"battery, %", s.Battery}, {"disk, MiB", s.DiskMiB}} {
+		if r.v != nil {
+			fmt.Fprintf(to, "%s: first %.1f, last %.1f, least %.1f, most %.1f, p50 %.1f, p95 %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most, r.v.P50, r.v.P95)
+		}
+	}
+	var rows [][]string
+	for _, f := range s.Steps {
+		rows = append(rows, []string{f.Step, fmt.Sprint(f.Rows), fmt.Sprint(f.Failed), fmt.Sprint(f.Runs), fmt.Sprintf("%.3f", f.P50), fmt.Sprintf("%.3f", f.P95), fmt.Sprintf("%.3f", f.Min), fmt.Sprintf("%.3f", f.Max), fmt.Sprint(f.Outputs)})
+	}
+	return diag.Table(to, []string{"STEP", "ROWS", "FAILED", "RUNS", "P50 MS", "P95 MS", "MIN MS", "MAX MS", "OUTPUTS"}, rows)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/records"
 )
@@ -220,4 +222,37 @@ func (b *Boundary) framings(path, text string) []TextResult {
 		}
 	}
 	return out
+}
+
+// TextReport holds the findings of a scan.
+type TextReport struct {
+	ID       string       `json:"boundary_id"`
+	SHA256   string       `json:"boundary_sha256"`
+	Failures int          `json:"failures"`
+	Results  []TextResult `json:"results"`
+}
+
+// Report scans the paths and counts the failures.
+func (b *Boundary) Report(paths ...string) (TextReport, error) {
+	results, err := b.Scan(paths...)
+	r := TextReport{ID: b.ID, SHA256: b.SHA256, Results: results}
+	for _, one := range results {
+		if one.Failed() {
+			r.Failures++
+		}
+	}
+	return r, err
+}
+
+// Write writes a row for each finding.
+func (r TextReport) Write(to io.Writer) error {
+	var rows [][]string
+	for _, one := range r.Results {
+		at := one.Path
+		if one.Line > 0 {
+			at = fmt.Sprintf("%s:%d", at, one.Line)
+		}
+		rows = append(rows, []string{string(one.Status), at, one.Detail})
+	}
+	return diag.Table(to, []string{"STATUS", "FILE", "DETAIL"}, rows)
 }

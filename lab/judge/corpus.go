@@ -3,10 +3,12 @@ package judge
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/spdx"
 	"mm-abi.org/mm/lab/records"
 )
@@ -253,4 +255,16 @@ func withZero(mix map[string]float64, k string) map[string]float64 {
 		out[name] = v
 	}
 	return out
+}
+
+// Write writes the number of sources of each class, and a row for each fault.
+func (a Audit) Write(to io.Writer) error {
+	if err := diag.Line(to, "%s; class A %d, B %d, C %d, D %d, E %d", diag.Count(a.Sources, "source"), a.ByClass["A"], a.ByClass["B"], a.ByClass["C"], a.ByClass["D"], a.ByClass["E"]); err != nil || len(a.Failures) == 0 {
+		return err
+	}
+	var rows [][]string
+	for _, f := range a.Failures {
+		rows = append(rows, []string{f.Source, string(f.Class), f.Reason})
+	}
+	return diag.Table(to, []string{"SOURCE", "CLASS", "REASON"}, rows)
 }

@@ -13,8 +13,11 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+
+	"mm-abi.org/mm/internal/diag"
 )
 
 // Result is the result of a falsifier.
@@ -128,4 +131,21 @@ func (f Falsifier) judge(e Evidence) Finding {
 		out.Response = f.Response
 	}
 	return out
+}
+
+// Write writes a row for each finding.
+func (r Report) Write(to io.Writer) error {
+	var rows [][]string
+	for _, f := range r.Findings {
+		rows = append(rows, []string{string(f.Result), f.ID, f.Detail})
+	}
+	return diag.Table(to, []string{"RESULT", "FALSIFIER", "DETAIL"}, rows)
+}
+
+// Err returns a negative answer unless every falsifier passed.
+func (r Report) Err() error {
+	if r.Overall == Pass {
+		return nil
+	}
+	return diag.Exiting(diag.ExitMissed, fmt.Errorf("%s: %d passed, %d warned, %d skipped, %d failed, %d blocked", r.Overall, r.Counts[Pass], r.Counts[Warn], r.Counts[Skip], r.Counts[Fail], r.Counts[Blocked]))
 }

@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"mm-abi.org/mm/internal/diag"
 )
 
 // The files of a graph, relative to its folder.
@@ -243,4 +246,23 @@ func (g Graph) Neighbors(id, edge string) (Graph, error) {
 		}
 	}
 	return out, nil
+}
+
+// Write writes a row for each node, and then the edges.
+func (g Graph) Write(to io.Writer) error {
+	var rows [][]string
+	for _, n := range g.Nodes {
+		what := n.Type
+		if n.Placeholder {
+			what = "(not recorded)"
+		}
+		rows = append(rows, []string{n.ID, what, n.Time})
+	}
+	if err := diag.Table(to, []string{"NODE", "TYPE", "TIME"}, rows); err != nil {
+		return err
+	}
+	for _, e := range g.Edges {
+		fmt.Fprintf(to, "%s %s %s\n", e.From, e.Type, e.To)
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -280,4 +281,30 @@ func (t *File) Remove(name string) error {
 		t.Rules[i].Keys = slices.DeleteFunc(t.Rules[i].Keys, func(k string) bool { return k == name })
 	}
 	return nil
+}
+
+// Write writes a row for each key of each rule.
+func (t *File) Write(to io.Writer) error {
+	policy, err := t.Policy()
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, r := range t.Rules {
+		for _, name := range r.Keys {
+			k := t.Keys[name]
+			id, note := "?", k.NotAfter
+			if pub, err := sign.LoadPublic(policy.Keys[name].PEM); err == nil {
+				id = pub.KeyID()[:12]
+			}
+			if i, ok := t.Identities[name]; ok {
+				id, note, k.Revoked = i.Subject+i.Pattern+" by "+i.Issuer, i.NotAfter, i.Revoked
+			}
+			if k.Revoked {
+				note = "revoked"
+			}
+			rows = append(rows, []string{r.Match, fmt.Sprint(max(r.Threshold, 1)), name, id, note})
+		}
+	}
+	return diag.Table(to, []string{"REPOSITORIES", "OF", "KEY", "ID", "UNTIL"}, rows)
 }
