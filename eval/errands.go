@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/abi"
@@ -20,6 +21,16 @@ type ErrandOptions struct {
 	Seed     uint64                // selects the questions
 	Kinds    []string              // of synth.ErrandKinds; empty: all
 	Progress func(done, total int) // may be nil
+}
+
+// Check reports an unknown kind.
+func (o ErrandOptions) Check() error {
+	for _, k := range o.Kinds {
+		if !slices.Contains(synth.ErrandKinds(), k) {
+			return fmt.Errorf("unknown kind %q, want one of %v", k, synth.ErrandKinds())
+		}
+	}
+	return nil
 }
 
 // Errand is the score of one kind of questions that tools answer, with tools or without.

@@ -347,3 +347,9 @@ func (t *Trainer) restore(c *Checkpoint) error {
 	t.watch = startWatch(h.Seconds, h.CPU, t.opt.CPU)
 	return nil
 }
+
+// IsCheckpoint reports whether a file begins like a checkpoint.
+func IsCheckpoint(path string) bool {
+	head, err := fsx.ReadHead(path, fsx.SniffLen)
+	return err == nil && fsx.Sniff(head) == fsx.Safetensors
+}

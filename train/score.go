@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -121,4 +122,25 @@ func (c Change) Interval() (low, high float64) {
 	mid := gained - lost
 	half := z * math.Sqrt((gained+lost-mid*mid)/n)
 	return max(mid-half, -1), min(mid+half, 1)
+}
+
+// ScoreHeading names the columns of Score.Row after the kind.
+func ScoreHeading() []string { return []string{"RIGHT", "95 % INTERVAL", "N", "CHANCE"} }
+
+// Row returns the score as a row of a table.
+func (s Score) Row() []string {
+	low, high := s.Interval()
+	return []string{s.Kind, fmt.Sprintf("%.1f%%", 100*s.Accuracy()), fmt.Sprintf("%.1f–%.1f%%", 100*low, 100*high), fmt.Sprint(s.N), fmt.Sprintf("%.1f%%", 100*s.Chance)}
+}
+
+// ChangeHeading names the columns of Change.Row.
+func ChangeHeading() []string {
+	return []string{"ASKED FOR", "BEFORE", "AFTER", "CHANGE", "95 % INTERVAL", "N"}
+}
+
+// Row returns the change as a row of a table.
+func (c Change) Row() []string {
+	low, high := c.Interval()
+	share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(c.N)) }
+	return []string{c.Kind, share(c.Before), share(c.After), fmt.Sprintf("%+.1f points", 100*c.Difference()), fmt.Sprintf("%+.1f to %+.1f", 100*low, 100*high), fmt.Sprint(c.N)}
 }

@@ -183,3 +183,35 @@ func Report(kind string, steps []Step, results []Result, junit, summary string) 
 	_, err = f.Write([]byte("### mm ci run " + kind + "\n\n" + Summary(steps, results)))
 	return errors.Join(err, f.Close())
 }
+
+// Row is a result as mm ci run prints it.
+type Row struct {
+	Step    string  `json:"step"`
+	Passed  bool    `json:"passed"`
+	Code    int     `json:"code"`
+	Seconds float64 `json:"seconds"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// Rows returns the results of steps as rows, and the failure.
+func Rows(steps []Step, results []Result) (list []Row, failed error) {
+	for _, r := range results {
+		row := Row{Step: r.Step.Name, Passed: r.Passed(), Code: r.Code, Seconds: r.Took.Seconds()}
+		if r.Err != nil {
+			row.Error, failed = r.Err.Error(), r.Err
+		} else if !r.Passed() {
+			failed = diag.Exiting(r.Code, fmt.Errorf("step %s failed with exit code %d; %d of %d steps passed", r.Step.Name, r.Code, len(results)-1, len(steps)))
+		}
+		list = append(list, row)
+	}
+	return list, failed
+}
+
+// Cells returns the cells of a table.
+func (r Row) Cells() []string {
+	result := "passed"
+	if !r.Passed {
+		result = fmt.Sprintf("failed (%d)", r.Code)
+	}
+	return []string{r.Step, result, fmt.Sprintf("%.1f", r.Seconds)}
+}

@@ -34,7 +34,7 @@ func (p *program) chat(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	assets, err := assetOptions(c)
+	assets, err := runner.ParseAssets(c.StringSlice("asset"))
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -93,34 +92,8 @@ func (p *program) printCommands(steps []pipeline.Step) error {
 	return p.PrintOr(rows, func() error { return p.PrintTable([]string{"STEP", "COMMAND"}, rows) })
 }
 
-// ciResult is a row of the results.
-type ciResult struct {
-	Step    string  `json:"step"`
-	Passed  bool    `json:"passed"`
-	Code    int     `json:"code"`
-	Seconds float64 `json:"seconds"`
-	Error   string  `json:"error,omitempty"`
-}
-
 // printResults prints the results and returns the failure.
 func (p *program) printResults(steps []pipeline.Step, results []pipeline.Result) error {
-	var list []ciResult
-	var failed error
-	for _, r := range results {
-		row := ciResult{Step: r.Step.Name, Passed: r.Passed(), Code: r.Code, Seconds: r.Took.Seconds()}
-		if r.Err != nil {
-			row.Error, failed = r.Err.Error(), r.Err
-		} else if !r.Passed() {
-			failed = diag.Exiting(r.Code, fmt.Errorf("step %s failed with exit code %d; %d of %d steps passed", r.Step.Name, r.Code, len(results)-1, len(steps)))
-		}
-		list = append(list, row)
-	}
-	err := printRows(p, list, []string{"STEP", "RESULT", "SECONDS"}, func(r ciResult) []string {
-		result := "passed"
-		if !r.Passed {
-			result = fmt.Sprintf("failed (%d)", r.Code)
-		}
-		return []string{r.Step, result, fmt.Sprintf("%.1f", r.Seconds)}
-	})
-	return errors.Join(err, failed)
+	list, failed := pipeline.Rows(steps, results)
+	return errors.Join(printRows(p, list, []string{"STEP", "RESULT", "SECONDS"}, pipeline.Row.Cells), failed)
 }

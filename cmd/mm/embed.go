@@ -125,20 +125,6 @@ func (p *program) writeVectors(file string, vectors [][]float32) error {
 	return fsx.WriteFile(file, data, 0o644)
 }
 
-// reranked is the output of mm rerank.
-type reranked struct {
-	Results []ranked `json:"results"` // the best first
-	Tokens  int      `json:"tokens"`
-	Cut     int      `json:"cut,omitempty"`
-}
-
-// ranked is a document.
-type ranked struct {
-	Index    int     `json:"index"` // among the documents, from 0
-	Score    float32 `json:"score"`
-	Document string  `json:"document"`
-}
-
 func (p *program) rerank(c *cli.Context) error {
 	query := c.Args().Get(1)
 	documents, err := p.textOptions(c, 2)
@@ -158,16 +144,7 @@ func (p *program) rerank(c *cli.Context) error {
 		return inputError(err)
 	}
 	p.sayCut(res)
-	out := reranked{Tokens: res.Tokens, Cut: res.Cut}
-	for _, i := range res.Best(c.Int("top")) {
-		out.Results = append(out.Results, ranked{i, res.Vectors[i][0], documents[i]})
-	}
-	return p.PrintOr(out, func() error {
-		for _, r := range out.Results {
-			p.Line("%.6f\t%d\t%s", r.Score, r.Index, diag.Printable(r.Document))
-		}
-		return nil
-	})
+	return written(p, res.Ranking(documents, c.Int("top")), nil)
 }
 
 // sayCut reports texts that were longer than the limit.

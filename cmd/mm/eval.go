@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,11 +11,9 @@ import (
 	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset/qa"
-	"mm-abi.org/mm/train/dataset/synth"
 	"mm-abi.org/mm/train/decode"
 	"mm-abi.org/mm/train/modal"
 	"mm-abi.org/mm/train/preference"
@@ -44,18 +41,12 @@ func wordOptions(c *cli.Context, flag string) (out []string) {
 	return out
 }
 
-// tried is the output of mm eval sense for a way to show an example.
-type tried struct {
-	Look qa.Look `json:"look,omitempty"`
-	train.Evaluation
-}
-
 func (p *program) evalSense(c *cli.Context) error {
 	looks := []qa.Look{qa.Actual}
 	if c.Bool("ablate") {
 		looks = append(looks, qa.Another, qa.Nothing)
 	}
-	if arg := c.Args().First(); filepath.Ext(arg) != ".safetensors" && !isCheckpoint(arg) {
+	if arg := c.Args().First(); filepath.Ext(arg) != ".safetensors" && !train.IsCheckpoint(arg) {
 		if c.IsSet("data") {
 			return diag.Usagef("--data is for checkpoints; for builds, use --speech and --fsdd")
 		}
@@ -75,11 +66,22 @@ func (p *program) evalSense(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var out []tried
+	return printLooks(p, looks, all, "SHOWN", "QUESTION")
+}
+
+// look is the measurement of a checkpoint for a way to show an example, or to ask.
+type look[L interface{ Name() string }] struct {
+	Look L `json:"look,omitempty"`
+	train.Evaluation
+}
+
+// printLooks prints the measurements of a checkpoint for some of looks.
+func printLooks[L interface{ Name() string }](p *program, looks []L, all []train.Evaluation, heading ...string) error {
+	var out []look[L]
 	for i, e := range all {
-		out = append(out, tried{looks[i], e})
+		out = append(out, look[L]{looks[i], e})
 	}
-	return printScores(p, out, []string{"SHOWN", "QUESTION"}, func(t tried) ([]train.Score, []string) { return t.Scores, []string{t.Look.Name()} })
+	return printScores(p, out, heading, func(l look[L]) ([]train.Score, []string) { return l.Scores, []string{l.Look.Name()} })
 }
 
 // printScores prints list as JSON if --json is set, otherwise a row for each score, which
@@ -90,12 +92,10 @@ func printScores[T any](p *program, list []T, heading []string, of func(T) (scor
 		for _, one := range list {
 			scores, columns := of(one)
 			for _, s := range scores {
-				low, high := s.Interval()
-				rows = append(rows, append(slices.Clone(columns), s.Kind, fmt.Sprintf("%.1f%%", 100*s.Accuracy()), fmt.Sprintf("%.1f–%.1f%%", 100*low, 100*high),
-					fmt.Sprint(s.N), fmt.Sprintf("%.1f%%", 100*s.Chance)))
+				rows = append(rows, append(slices.Clone(columns), s.Row()...))
 			}
 		}
-		return p.PrintTable(append(heading, "RIGHT", "95 % INTERVAL", "N", "CHANCE"), rows)
+		return p.PrintTable(append(heading, train.ScoreHeading()...), rows)
 	})
 }
 
@@ -147,7 +147,7 @@ func (p *program) measuringIn(ctx context.Context, w *workspace.Workspace, m mea
 	defer r.Close()
 	err = measure(r)
 	w.Record(ctx, audit.Entry{Action: "run", Ref: m.arg + " (eval " + m.by + ")", Digest: r.Build().Digest, Result: workspace.Outcome(err)})
-	return explained(err)
+	return runner.Explain(err)
 }
 
 // tenths returns a progress function that reports every tenth of a long run.
@@ -162,10 +162,8 @@ func (p *program) tenths(what string) func(done, total int) {
 
 func (p *program) evalTools(c *cli.Context) error {
 	opt := eval.ErrandOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Progress: p.tenths("questions")}
-	for _, k := range opt.Kinds {
-		if !slices.Contains(synth.ErrandKinds(), k) {
-			return diag.Usagef("--kinds: unknown kind %q, want one of %v", k, synth.ErrandKinds())
-		}
+	if err := opt.Check(); err != nil {
+		return diag.Usagef("--kinds: %w", err)
 	}
 	m, err := p.measuredOptions(c)
 	if err != nil {
@@ -186,7 +184,7 @@ func (p *program) evalTools(c *cli.Context) error {
 
 func (p *program) evalDraw(c *cli.Context) error {
 	opt := eval.DrawOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Ask: wordOptions(c, "ask"), Ablate: c.Bool("ablate"), Dir: c.String("out"), Progress: p.tenths("pictures")}
-	if isCheckpoint(c.Args().First()) {
+	if train.IsCheckpoint(c.Args().First()) {
 		if err := recipeOptions(c); err != nil {
 			return err
 		}
@@ -223,18 +221,8 @@ func (p *program) evalPreference(c *cli.Context) error {
 	opt := preference.MeasureOptions{N: c.Int("n"), Dir: c.String("data"), Threads: c.Int("threads")}
 	m, err := preference.Measure(c.Context, c.Args().First(), opt)
 	return show(p, m, err, func(m preference.Measured) error {
-		return p.PrintTable([]string{"ASKED FOR", "BEFORE", "AFTER", "CHANGE", "95 % INTERVAL", "N"}, rowsOf(m.Changes, func(c train.Change) []string {
-			low, high := c.Interval()
-			share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(c.N)) }
-			return []string{c.Kind, share(c.Before), share(c.After), fmt.Sprintf("%+.1f points", 100*c.Difference()), fmt.Sprintf("%+.1f to %+.1f", 100*low, 100*high), fmt.Sprint(c.N)}
-		}))
+		return p.PrintTable(train.ChangeHeading(), rowsOf(m.Changes, train.Change.Row))
 	})
-}
-
-// isCheckpoint reports whether arg is a training checkpoint.
-func isCheckpoint(arg string) bool {
-	head, err := fsx.ReadHead(arg, fsx.SniffLen)
-	return err == nil && fsx.Sniff(head) == fsx.Safetensors
 }
 
 // drawCheckpoint measures the images that the decoder in a checkpoint draws.
@@ -247,15 +235,5 @@ func (p *program) drawCheckpoint(ctx context.Context, file string, ablate bool, 
 	if err != nil {
 		return err
 	}
-	var out []judged
-	for i, e := range all {
-		out = append(out, judged{looks[i], e})
-	}
-	return printScores(p, out, []string{"PROMPT", "ASKED FOR"}, func(j judged) ([]train.Score, []string) { return j.Scores, []string{j.Look.Name()} })
-}
-
-// judged is the output of mm eval draw for a judge of a checkpoint.
-type judged struct {
-	Look decode.Look `json:"look,omitempty"`
-	train.Evaluation
+	return printLooks(p, looks, all, "PROMPT", "ASKED FOR")
 }

@@ -56,17 +56,12 @@ func (p *program) rewrite(path, out string, force bool, change func(*onnx.Model)
 	case err != nil:
 		return err
 	}
-	if p.JSON {
-		return p.PrintJSON(r)
-	}
-	if q := r.Quantised; q != nil {
-		p.Note("%d weights, %s before, %s after", q.Weights, size(q.Before), size(q.After))
-		for _, o := range q.Outputs {
-			p.Note("%s: cosine %.6f, largest error %.4g, %d of %d rows agree", o.Name, o.Cosine, o.MaxAbs, o.Agree, o.Rows)
+	for _, line := range r.Quantised.Lines() {
+		if !p.JSON {
+			p.Note("%s", line)
 		}
 	}
-	return p.Line("%s: %s (%s before), %d nodes, %d parameters, %s -> %s", r.File, size(r.Bytes), size(r.Before), r.Nodes, r.Parameters,
-		strings.Join(r.Inputs, ", "), strings.Join(r.Outputs, ", "))
+	return written(p, r, nil)
 }
 
 func (p *program) onnxCut(c *cli.Context) error {

@@ -67,7 +67,7 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out := outputs{Outputs: runner.Outputs{Image: c.String("out-image"), Audio: c.String("out-audio"), TraceSVG: c.String("trace-svg"), Text: c.Bool("out-text")}, trace: c.Bool("trace")}
+	out := runner.Outputs{Image: c.String("out-image"), Audio: c.String("out-audio"), TraceSVG: c.String("trace-svg"), Text: c.Bool("out-text"), Trace: c.Bool("trace")}
 	if err := out.Check(); err != nil {
 		return err
 	}
@@ -107,12 +107,12 @@ func (p *program) run(c *cli.Context) error {
 }
 
 // answerOptions returns the request for an answer with its outputs.
-func (p *program) answerOptions(c *cli.Context, out outputs) (runner.Request, error) {
+func (p *program) answerOptions(c *cli.Context, out runner.Outputs) (runner.Request, error) {
 	req, err := p.requestOptions(c)
 	if err == nil {
 		err = out.Apply(&req, c.String("request") != "")
 	}
-	req.Context = out.trace
+	req.Context = out.Trace
 	if file := c.String("json-schema"); file != "" && err == nil {
 		if len(req.ToolsAllowed) > 0 {
 			return req, diag.Usagef("--json-schema excludes tool calls: omit it, or the tools")
@@ -141,7 +141,7 @@ func useOptions(c *cli.Context) use {
 	return use{arg: c.Args().First(), target: c.String("target"), ignore: c.StringSlice("ignore"), mmproj: c.String("mmproj"), smoke: c.Bool("smoke"), resolve: resolveOptions(c), keep: c.String("keep")}
 }
 
-func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call part.Call, out outputs, say func(*runner.Runner) error) error {
+func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call part.Call, out runner.Outputs, say func(*runner.Runner) error) error {
 	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	if !call.Named && runner.HasLoop(r.Build()) {
 		return p.transcribe(ctx, w, r, u.arg, req.Inputs, u.script)
 	}
-	if call.Named || r.Engine() == nil && !text(req.Inputs) && !out.any() {
+	if call.Named || r.Engine() == nil && !talk.HasText(req.Inputs) && !out.NeedAnswer() {
 		return p.runFunctions(ctx, w, r, u, call)
 	}
 	if r.Engine() == nil && say != nil {
@@ -178,20 +178,19 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 		return err
 	}
 	if len(r.Build().Manifests) == 0 && !u.request && req.Preferences.Grammar == nil {
-		req.Continue = func(o *runner.Preferences) { p.continuing(u, o) }
+		req.Continue = func(o *runner.Preferences) {
+			p.Note("%s has no chat template: continuing the text%s", u.arg, o.ContinueText(!u.sampling))
+		}
 	}
 	answer, err := p.respond(ctx, w, u, r, req, emit)
 	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg, Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 	if err != nil {
-		return explained(err)
+		return runner.Explain(err)
 	}
 	if err := p.printAnswer(r, answer, out); err != nil {
 		return err
 	}
-	if answer.Stop == runner.StopBudget {
-		return overBudget(req.Preferences.BudgetMS, answer)
-	}
-	return nil
+	return answer.CheckBudget(req.Preferences.BudgetMS)
 }
 
 // respond answers a request, as a turn of a kept conversation if u names one.
@@ -213,43 +212,6 @@ func (p *program) respond(ctx context.Context, w *workspace.Workspace, u use, r 
 		return a, err
 	}
 	return a, keepError(u.keep, k.Save(talk.Save))
-}
-
-// continuedTokens limits a continued text without --max-tokens.
-const continuedTokens = 256
-
-// continuing sets the defaults for a base model, which seldom ends a text itself and
-// repeats itself if it always takes the most probable token. The values are llama.cpp's.
-func (p *program) continuing(u use, o *runner.Preferences) {
-	limit := ""
-	if o.EndLoops = true; o.MaxTokens == 0 {
-		o.MaxTokens, limit = continuedTokens, fmt.Sprintf(" by at most %d tokens (--max-tokens)", continuedTokens)
-	}
-	if !u.sampling {
-		o.Temperature, o.TopK, o.TopP, o.MinP = 0.8, 40, 0.95, 0.05
-	}
-	p.Note("%s has no chat template: continuing the text%s", u.arg, limit)
-}
-
-// text reports whether there is a text input.
-func text(parts []talk.Part) bool {
-	return slices.ContainsFunc(parts, func(p talk.Part) bool { return p.Type == abi.Text || p.Type == "" })
-}
-
-// explained converts an error of a runner to a diagnostic.
-func explained(err error) error {
-	if !errors.Is(err, runtimes.ErrFull) {
-		return err
-	}
-	var list diag.List
-	list.Add(diag.PromptTooLong, diag.Pos{}, err.Error(), "shorten the prompt")
-	return list.Err()
-}
-
-func overBudget(ms int64, a *runner.Answer) error {
-	var list diag.List
-	list.Add(diag.BudgetMissed, diag.Pos{}, fmt.Sprintf("%d tokens in %d ms", a.Timings.Generated, ms), "raise budget_ms, or request fewer tokens")
-	return list.Err()
 }
 
 // runOptions reads the options of a runner.
@@ -316,24 +278,12 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if err != nil {
 		return runner.Request{}, err
 	}
-	assets, err := assetOptions(c)
+	assets, err := runner.ParseAssets(c.StringSlice("asset"))
 	if err != nil {
 		return runner.Request{}, err
 	}
 	inputs, err := p.inputOptions(c)
 	return runner.Request{Inputs: inputs, Preferences: prefs, ToolsAllowed: allowed, Assets: assets}, err
-}
-
-// assetOptions parses the values of --asset: NAME=FILE.
-func assetOptions(c *cli.Context) (out []runner.Asset, err error) {
-	for _, v := range c.StringSlice("asset") {
-		name, file, ok := strings.Cut(v, "=")
-		if !ok || name == "" || file == "" {
-			return nil, diag.Usagef("--asset %q: want NAME=FILE", v)
-		}
-		out = append(out, runner.Asset{Name: name, Path: file})
-	}
-	return out, nil
 }
 
 // inputOptions returns the inputs of the flags, followed by the prompt argument: a
@@ -348,7 +298,7 @@ func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
 		inputs = append(slices.Clone(inputs), talk.Part{Type: abi.Text, Text: c.Args().Get(1)})
 	}
 	switch {
-	case text(inputs), len(inputs) > 0 && !p.input().Piped():
+	case talk.HasText(inputs), len(inputs) > 0 && !p.input().Piped():
 		return inputs, nil
 	case len(inputs) == 0 && p.input().Terminal():
 		return nil, diag.Usagef("missing prompt: add it after %s, or chat with mm chat %s", c.Args().First(), c.Args().First())
@@ -400,12 +350,15 @@ func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options
 	return r, nil
 }
 
-func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) error {
+func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o runner.Outputs) error {
 	files, err := runner.WriteMade(o.Files(), a.Made)
 	if err != nil {
 		return err
 	}
-	steps, err := p.traceReport(o, r.Build().Assembly.Name, a.Trace)
+	steps, err := o.DrawTrace(r.Build().Assembly.Name, a.Trace)
+	if err == nil && o.Trace && !p.JSON {
+		err = diag.Table(p.Stderr, part.StepHeading, rowsOf(steps, part.StepReport.Row))
+	}
 	if err != nil {
 		return err
 	}
@@ -420,7 +373,7 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) err
 		}
 	}
 	for _, f := range files {
-		p.Note("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, short(f.Digest))
+		p.Note("%s", f)
 	}
 	for _, line := range a.Doubts() {
 		p.Note("warning: %s", line)
@@ -455,11 +408,7 @@ func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.R
 	if n == 0 {
 		return diag.Hinted(errors.New("the build has no golden prompts"), "add golden: to the graph")
 	}
-	var list diag.List
-	for _, m := range missed {
-		list.Add(diag.GoldenMissed, diag.Pos{File: r.Build().Assembly.Name}, fmt.Sprintf("prompt %q: got %q, want %q", m.Prompt, m.Got, m.Want), "compare the outputs; a new core needs new golden outputs")
-	}
-	if err := list.Err(); err != nil {
+	if err := r.GoldenFaults(missed).Err(); err != nil {
 		return err
 	}
 	return p.PrintLine(map[string]int{"golden": n, "missed": 0}, "%d of %d golden prompts passed", n, n)

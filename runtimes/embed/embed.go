@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -260,6 +261,39 @@ func (r *Reader) batch(ctx context.Context, all []tokenizer.Sequence, batch []in
 			}
 		}
 		out[i] = v
+	}
+	return nil
+}
+
+// Ranking holds the documents of a query as mm rerank prints them.
+type Ranking struct {
+	Results []Ranked `json:"results"` // the best first
+	Tokens  int      `json:"tokens"`
+	Cut     int      `json:"cut,omitempty"`
+}
+
+// Ranked is a document with its score.
+type Ranked struct {
+	Index    int     `json:"index"` // among the documents, from 0
+	Score    float32 `json:"score"`
+	Document string  `json:"document"`
+}
+
+// Ranking returns the best n documents; 0: all.
+func (r *Result) Ranking(documents []string, n int) Ranking {
+	out := Ranking{Tokens: r.Tokens, Cut: r.Cut}
+	for _, i := range r.Best(n) {
+		out.Results = append(out.Results, Ranked{i, r.Vectors[i][0], documents[i]})
+	}
+	return out
+}
+
+// Write writes a line for each document.
+func (r Ranking) Write(w io.Writer) error {
+	for _, one := range r.Results {
+		if err := diag.Line(w, "%.6f\t%d\t%s", one.Score, one.Index, diag.Printable(one.Document)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -52,3 +52,43 @@ func clock(seconds float64, mark string) string {
 	ms := int64(math.Round(seconds * 1000))
 	return fmt.Sprintf("%02d:%02d:%02d%s%03d", ms/3600000, ms/60000%60, ms/1000%60, mark, ms%1000)
 }
+
+// Formats lists the formats of a transcript.
+func Formats() []string { return []string{"text", "json", "srt", "vtt"} }
+
+// StampsFor reports whether a transcript in a format has the times of its segments.
+func (m *Model) StampsFor(format string) bool {
+	return format == "srt" || format == "vtt" || format == "json" && m.Stamps()
+}
+
+// WritePiece writes a piece of a text as it is generated; the other formats wait for the
+// result.
+func WritePiece(w io.Writer, format, text string) error {
+	if format != "text" {
+		return nil
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// Write writes the result as subtitles, or ends the text that WritePiece wrote.
+func (r *Result) Write(w io.Writer, format string) error {
+	switch format {
+	case "srt":
+		return SRT(w, r.Segments)
+	case "vtt":
+		return VTT(w, r.Segments)
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// Summary describes the backend, the language and the times of a result in a line.
+func (r *Result) Summary(backend string) string {
+	language := ""
+	if r.Language != "" {
+		language = "; language " + r.Language
+	}
+	return fmt.Sprintf("%s%s; %.1f s of sound in %.2f s (encoder %.2f s, decoder %.2f s, %d ids)",
+		backend, language, r.Seconds, (r.Encode + r.Decode).Seconds(), r.Encode.Seconds(), r.Decode.Seconds(), len(r.IDs))
+}

@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strings"
 	"sync"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/skills/sandbox"
@@ -99,4 +101,16 @@ func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) 
 		return nil, nil, errors.Join(err, closed())
 	}
 	return out, closed, nil
+}
+
+// ParseAssets parses the values of --asset: NAME=FILE.
+func ParseAssets(values []string) (out []Asset, err error) {
+	for _, v := range values {
+		name, file, ok := strings.Cut(v, "=")
+		if !ok || name == "" || file == "" {
+			return nil, diag.Usagef("--asset %q: want NAME=FILE", v)
+		}
+		out = append(out, Asset{Name: name, Path: file})
+	}
+	return out, nil
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,12 +11,14 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes/part"
 )
 
 // Outputs are the files that a request writes in addition to its text.
 type Outputs struct {
 	Image, Audio, TraceSVG string
 	Text                   bool // text as well
+	Trace                  bool // report every step
 }
 
 // outputFile is a file of Outputs with the flag that names it.
@@ -99,4 +102,21 @@ func (o Outputs) Apply(req *Request, fixed bool) error {
 		}
 	}
 	return nil
+}
+
+// NeedAnswer reports whether the outputs require an answer of a language model.
+func (o Outputs) NeedAnswer() bool { return len(o.Files()) > 0 || o.Trace || o.TraceSVG != "" }
+
+// DrawTrace draws the trace of an answer to its file, and returns the trace if it was
+// requested.
+func (o Outputs) DrawTrace(title string, steps []part.Step) ([]part.StepReport, error) {
+	if o.TraceSVG != "" {
+		if err := fsx.Replace(o.TraceSVG, 0o644, func(to io.Writer) error { return part.DrawSteps(to, title, steps) }); err != nil {
+			return nil, err
+		}
+	}
+	if !o.Trace {
+		return nil, nil
+	}
+	return part.StepReports(steps), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/part"
@@ -88,6 +89,11 @@ type MadeFile struct {
 	File      string  `json:"file"`
 	Bytes     int     `json:"bytes"`
 	Digest    string  `json:"digest"`
+}
+
+// String describes the file in a line.
+func (f MadeFile) String() string {
+	return fmt.Sprintf("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, diag.Short(f.Digest))
 }
 
 // WriteMade writes the results of decoders to the files of their modalities.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/infer/sample"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/part"
@@ -235,4 +237,40 @@ func (r *Runner) able(req Request) error {
 		return &runtimes.Unavailable{What: tool, Why: "the skills of the build do not run here", Hint: "leave tools_allowed out"}
 	}
 	return nil
+}
+
+// continuedTokens limits a continued text without a limit.
+const continuedTokens = 256
+
+// ContinueText sets the defaults for a base model, which seldom ends a text itself and
+// repeats itself if it always takes the most probable token. The values of sampling are
+// llama.cpp's. It describes the limit that it set.
+func (p *Preferences) ContinueText(sampling bool) (limit string) {
+	if p.EndLoops = true; p.MaxTokens == 0 {
+		p.MaxTokens, limit = continuedTokens, fmt.Sprintf(" by at most %d tokens (--max-tokens)", continuedTokens)
+	}
+	if sampling {
+		p.Temperature, p.TopK, p.TopP, p.MinP = 0.8, 40, 0.95, 0.05
+	}
+	return limit
+}
+
+// Explain converts an error of a runner to a diagnostic.
+func Explain(err error) error {
+	if !errors.Is(err, runtimes.ErrFull) {
+		return err
+	}
+	var list diag.List
+	list.Add(diag.PromptTooLong, diag.Pos{}, err.Error(), "shorten the prompt")
+	return list.Err()
+}
+
+// CheckBudget reports that an answer stopped at its budget in milliseconds.
+func (a *Answer) CheckBudget(ms int64) error {
+	if a.Stop != StopBudget {
+		return nil
+	}
+	var list diag.List
+	list.Add(diag.BudgetMissed, diag.Pos{}, fmt.Sprintf("%d tokens in %d ms", a.Timings.Generated, ms), "raise budget_ms, or request fewer tokens")
+	return list.Err()
 }

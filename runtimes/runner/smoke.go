@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/media"
@@ -74,4 +75,12 @@ func (r *Runner) golden(g modules.Golden) (talk.Prompt, error) {
 		}
 	}
 	return r.talk.Render([]talk.Message{{Role: talk.User, Parts: append(parts, talk.Part{Type: abi.Text, Text: g.Prompt})}}, nil)
+}
+
+// GoldenFaults returns a fault for each missed golden prompt.
+func (r *Runner) GoldenFaults(missed []Missed) (list diag.List) {
+	for _, m := range missed {
+		list.Add(diag.GoldenMissed, diag.Pos{File: r.build.Assembly.Name}, fmt.Sprintf("prompt %q: got %q, want %q", m.Prompt, m.Got, m.Want), "compare the outputs; a new core needs new golden outputs")
+	}
+	return list
 }

@@ -344,3 +344,8 @@ func Check(messages []Message) error {
 	}
 	return nil
 }
+
+// HasText reports whether there is a text among the parts.
+func HasText(parts []Part) bool {
+	return slices.ContainsFunc(parts, func(p Part) bool { return p.Type == abi.Text || p.Type == "" })
+}

@@ -510,3 +510,15 @@ func TestChannels(t *testing.T) {
 		t.Errorf("a header beyond the limit: got %q, want %q", text, "hm")
 	}
 }
+
+func TestHasText(t *testing.T) {
+	image := talk.Part{Type: abi.Image, Path: "x.png"}
+	for _, c := range []struct {
+		parts []talk.Part
+		want  bool
+	}{{nil, false}, {[]talk.Part{image}, false}, {[]talk.Part{image, {Type: abi.Text, Text: "x"}}, true}, {[]talk.Part{{Text: "x"}}, true}} {
+		if got := talk.HasText(c.parts); got != c.want {
+			t.Errorf("%v: got %v, want %v", c.parts, got, c.want)
+		}
+	}
+}

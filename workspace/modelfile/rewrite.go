@@ -3,8 +3,12 @@ package modelfile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 )
 
@@ -76,4 +80,22 @@ func names(values []onnx.Value) []string {
 		out = append(out, v.Name)
 	}
 	return out
+}
+
+// Lines describes a quantization; nil has no lines.
+func (q *QuantReport) Lines() (lines []string) {
+	if q == nil {
+		return nil
+	}
+	lines = []string{fmt.Sprintf("%d weights, %s before, %s after", q.Weights, fsx.FormatSize(q.Before), fsx.FormatSize(q.After))}
+	for _, o := range q.Outputs {
+		lines = append(lines, fmt.Sprintf("%s: cosine %.6f, largest error %.4g, %d of %d rows agree", o.Name, o.Cosine, o.MaxAbs, o.Agree, o.Rows))
+	}
+	return lines
+}
+
+// Write writes the file in a line.
+func (r Rewritten) Write(w io.Writer) error {
+	return diag.Line(w, "%s: %s (%s before), %d nodes, %d parameters, %s -> %s", r.File, fsx.FormatSize(r.Bytes), fsx.FormatSize(r.Before), r.Nodes, r.Parameters,
+		strings.Join(r.Inputs, ", "), strings.Join(r.Outputs, ", "))
 }
