@@ -227,3 +227,31 @@ func TestLimits(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Rows counts positions, and refuses those that a model cannot read.
+func TestRows(t *testing.T) {
+	plain, wide := runtimes.Shape{Width: 4}, runtimes.Shape{Width: 4, Deep: 2, Grid: true, Mutual: true}
+	row, deep := make([]float32, 4), make([]float32, 12)
+	for _, c := range []struct {
+		shape runtimes.Shape
+		p     runtimes.Positions
+		n     int
+		want  string
+	}{
+		{plain, runtimes.Positions{}, 0, ""},
+		{plain, runtimes.Positions{Tokens: []int32{1, 2}}, 2, ""},
+		{plain, runtimes.Positions{Vectors: deep}, 3, ""},
+		{wide, runtimes.Positions{Vectors: deep, Deep: true, Grid: [3]int{1, 1, 1}, Mutual: true}, 1, ""},
+		{plain, runtimes.Positions{Vectors: deep[:7]}, 0, "7 numbers are not vectors of width 4"},
+		{wide, runtimes.Positions{Vectors: row, Deep: true}, 0, "not vectors of width 12"},
+		{plain, runtimes.Positions{Tokens: []int32{1}, Vectors: row}, 0, "both tokens and vectors"},
+		{plain, runtimes.Positions{Vectors: row, Deep: true}, 0, "vectors for further layers"},
+		{plain, runtimes.Positions{Vectors: row, Grid: [3]int{1, 1, 1}}, 0, "positions in a grid"},
+		{plain, runtimes.Positions{Vectors: row, Mutual: true}, 0, "positions that see each other"},
+	} {
+		n, err := c.shape.Rows(c.p)
+		if n != c.n || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: got %d, %v, want %d, %q", c.p, n, err, c.n, c.want)
+		}
+	}
+}

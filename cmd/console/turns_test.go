@@ -21,6 +21,7 @@ func TestTurns(t *testing.T) {
 		"a\\":                       {"a"},
 		"":                          nil,
 		long + "\n":                 {"!"},
+		long:                        {long},
 		strings.Repeat("x\\\n", schemas.MaxBytes) + "\n": {"!"},
 	} {
 		l := &Turns{plain: bufio.NewReader(strings.NewReader(in))}

@@ -2,13 +2,19 @@ package runner
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/media"
 )
 
 func array32(v ...float32) *npy.Array {
@@ -91,5 +97,68 @@ func TestProbability(t *testing.T) {
 	}
 	if !c.Holds([]string{"a@1.0.0"}) || c.Holds([]string{"a@1.0.0", "b@1.0.0"}) || c.Holds([]string{"a@1.0.1"}) {
 		t.Error("the core and the adapters are compared wrongly")
+	}
+}
+
+// The probability that an answer needs is enough.
+func TestLeast(t *testing.T) {
+	c := &modules.Confidence{Likelihood: 1, Beyond: -2, Edge: 1}
+	p := c.Probability(-0.1, 1)
+	for least, withheld := range map[float64]bool{p: false, math.Nextafter(p, 1): true} {
+		c.Least = least
+		a := &Answer{Text: " red", Tokens: []int32{1}}
+		w := &weigher{likelihood: -0.1, about: []familiar{{Confidence: c, distance: 1}}}
+		if err := (&telling{weigher: w, answer: a}).weigh(); err != nil || (a.Withheld != "") != withheld {
+			t.Errorf("least %v of %v: got %+v, %v", least, p, a, err)
+		}
+	}
+}
+
+// The distance of an input is that of the mean of its states alone, and an input without
+// states has none.
+func TestMeasureInputs(t *testing.T) {
+	d := &domain{mean: []float32{0, 0}, factor: []float32{1, 0, 0, 1}}
+	held, states := []int32{7, -1, -1, 8, -2}, []float32{90, 90, 1, 2, 3, 4, 80, 80, 5, 5}
+	w := &weigher{about: []familiar{{domain: d}, {domain: d}}}
+	c := &media.Encoding{Inputs: []*media.Encoded{{Held: media.Held{ID: -1}}, {Held: media.Held{ID: -2}}}}
+	if !w.measure(held, states, 2, c) || w.about[0].distance != (4+9)/2.0 || w.about[1].distance != 25 {
+		t.Errorf("got %+v", w.about)
+	}
+	if c.Inputs[1].ID = -3; w.measure(held, states, 2, c) {
+		t.Error("an input without states was measured")
+	}
+}
+
+// A continued text has a limit and does not go on in circles; options of sampling stay.
+func TestContinueText(t *testing.T) {
+	free := Preferences{}
+	if limit := free.ContinueText(true); !free.EndLoops || free.MaxTokens != continuedTokens || !strings.Contains(limit, "256 tokens") || free.Temperature == 0 {
+		t.Errorf("got %+v, %q", free, limit)
+	}
+	bound := Preferences{MaxTokens: 3}
+	if limit := bound.ContinueText(false); !bound.EndLoops || bound.MaxTokens != 3 || limit != "" || bound.Temperature != 0 {
+		t.Errorf("got %+v, %q", bound, limit)
+	}
+}
+
+// Only an answer that stopped at its budget missed it, and only a full context is explained.
+func TestFaultsOfAnswers(t *testing.T) {
+	code := func(err error) diag.Code {
+		if list, ok := diag.From(err); ok {
+			return list[0].Code
+		}
+		return ""
+	}
+	if got := code((&Answer{Stop: StopBudget}).CheckBudget(5)); got != diag.BudgetMissed {
+		t.Errorf("budget: got %q", got)
+	}
+	if err := (&Answer{Stop: StopWord}).CheckBudget(5); err != nil {
+		t.Errorf("no budget: got %v", err)
+	}
+	if got := code(Explain(fmt.Errorf("feeding: %w", runtimes.ErrFull))); got != diag.PromptTooLong {
+		t.Errorf("full: got %q", got)
+	}
+	if other := errors.New("other"); Explain(other) != other || Explain(nil) != nil {
+		t.Error("another error was changed")
 	}
 }

@@ -23,12 +23,15 @@ func TestStrict(t *testing.T) {
 		List []inner         `json:"list"`
 		Map  map[string]int  `json:"map"`
 		Raw  json.RawMessage `json:"raw"`
+
+		Plain int
 	}
 	for body, want := range map[string]string{
 		`{"text":"\ud83d\ude00 \\ud800 \u00e9"}`:                         `{"text":"😀 \\ud800 é"}`,
 		`{"n":1.0,"f":1.0,"list":[{"n":2e2},{"n":-30.00e-1}]}`:           `{"n":1,"f":1.0,"list":[{"n":200},{"n":-3}]}`,
 		`{"map":{"Text":10E-1,"text":0.0e9},"raw":{"n":1.0,"N":[1.50]}}`: `{"map":{"Text":1,"text":0},"raw":{"n":1.0,"N":[1.50]}}`,
-		` { "ids" : [ 1.0 , 2 ] , "other" : [ false , true , null ] } `:  `{"ids":[1,2]}`,
+		`{"Plain":3.0}`: `{"Plain":3}`,
+		` { "ids" : [ 1.0 , 2 ] , "other" : [ false , true , null ] } `: `{"ids":[1,2]}`,
 	} {
 		var got, expected value
 		if err := api.Unmarshal([]byte(body), &got); err != nil {
@@ -50,6 +53,11 @@ func TestStrict(t *testing.T) {
 		`{"raw":"\udc00\ud800"}`:                    `raw: half of a surrogate pair: \udc00`,
 		`{"raw":["\uD800\u0041"]}`:                  `raw[0]: half of a surrogate pair: \uD800`,
 		`{"\udfff":1}`:                              `the body: half of a surrogate pair: \udfff`,
+		`{"text":"\ud800\ndc00"}`:                   `text: half of a surrogate pair: \ud800`,
+		`{"text":"\ud800xudc00"}`:                   `text: half of a surrogate pair: \ud800`,
+		`{"plain":1}`:                               `the body: got the key "plain", want "Plain"`,
+		`{"n":1e20}`:                                "number 100000000000000000000", // mostDigits
+		`{"n":1e21}`:                                "number 1e21",
 		`{"n":1.5}`:                                 "number 1.5",
 		`{"n":1e400}`:                               "number 1e400",
 		`{"n":1e-1}`:                                "number 1e-1",
