@@ -121,6 +121,9 @@ func (o *oracle) learn(t *testing.T, n int, opt Options) {
 // The oracle is correct about images, clips and sounds; about other inputs, or none, it is not, and a
 // truncated answer is wrong.
 func TestSense(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: draws 72 examples")
+	}
 	o := newOracle(abi.Image, abi.Audio)
 	opt := Options{N: 24, Seed: 5, Kinds: []string{"shapes", "charts", "video", "tones"}, Looks: []qa.Look{qa.Actual, qa.Another, qa.Nothing}}
 	o.learn(t, 50, opt)

@@ -174,6 +174,9 @@ func reference(t *testing.T, packages ...string) func(mode string, args ...strin
 // The models of the backend tests in the package onnx survive reading and
 // writing: 1,905 of every kind in version 1.22.0, fewer in later ones.
 func TestBackendTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: every case of the ONNX project")
+	}
 	dir := strings.TrimSpace(reference(t, "onnx")("nodes"))
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "model.onnx"))
 	if err != nil || len(files) < 100 {

@@ -87,6 +87,9 @@ func TestMethods(t *testing.T) {
 
 // A saved matrix, in either form, equals its text.
 func TestKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: calibrates four times")
+	}
 	calibration := text(t)
 	for _, name := range []string{"kept.gguf", "kept.dat"} {
 		keep := filepath.Join(t.TempDir(), name)

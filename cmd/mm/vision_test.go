@@ -25,6 +25,9 @@ type prompted struct {
 // TestVisionFolders runs folders of vision language models as they are, and their
 // modules as a graph that rounds nothing, and compares the greedy ids with those of transformers.
 func TestVisionFolders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: converts a folder of every family")
+	}
 	root := cmp.Or(os.Getenv("MM_STRANGERS"), filepath.Join("testdata", "vision"))
 	root, err := filepath.Abs(root)
 	if err != nil {

@@ -119,6 +119,9 @@ func allowed(b grammar.Bitset) func(func(int32) bool) {
 // satisfy it, without dead ends. MM_GRAMMAR is the number for each, of public ones a
 // twentieth; MM_PYTHON a Python with jsonschema that validates them as well.
 func TestRandomTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: random texts of every schema")
+	}
 	n := 2
 	if s := os.Getenv("MM_GRAMMAR"); s != "" {
 		var err error

@@ -131,6 +131,9 @@ func keep(t *testing.T, dir string) (*gguf.File, map[string][]byte) {
 
 // TestGoldenRestored writes the folder of each golden model again, with the same bytes.
 func TestGoldenRestored(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: writes every family back")
+	}
 	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -263,6 +266,9 @@ func TestGoldenRefused(t *testing.T) {
 
 // TestGoldenHostile changes each key of each golden configuration: nothing may panic.
 func TestGoldenHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: three values of every key of every family")
+	}
 	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

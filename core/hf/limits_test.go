@@ -11,6 +11,9 @@ import (
 // TestLimits has a file at each limit, and one that is a byte too large; the
 // large ones are sparse and not read, unless they are small.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: files at the limits")
+	}
 	dir := t.TempDir()
 	size := func(name string, n int64) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("---\n"), 0o600); err != nil {

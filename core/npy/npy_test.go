@@ -144,6 +144,9 @@ func TestLimits(t *testing.T) {
 
 // NumPy reads the output of Encode, and Decode reads the output of NumPy.
 func TestNumPy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: starts NumPy")
+	}
 	python := testfiles.Python(t, "numpy")
 	const script = `
 import base64, io, json, sys, numpy as np

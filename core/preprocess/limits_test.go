@@ -108,6 +108,9 @@ func TestLimits(t *testing.T) {
 
 // TestFileLimits: a file that is a byte too large is not read.
 func TestFileLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: files at the limits")
+	}
 	dir := t.TempDir()
 	gif, folder := filepath.Join(dir, "a.gif"), filepath.Join(dir, "folder")
 	if err := os.Mkdir(folder, 0o700); err != nil {

@@ -54,6 +54,9 @@ func resultFiles(t *testing.T, all []*Outcome) map[string]string {
 
 // The results of shards are those of one run, byte for byte.
 func TestShards(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: two hundred shards")
+	}
 	tasks := load(t, Options{Seed: DefaultSeed}, "testdata/tasks")
 	m := parrot{text: "#### 5 \xff\x00", likes: "white"}
 	var all []*Outcome

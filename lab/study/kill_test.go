@@ -120,6 +120,9 @@ func dieAt(dir string, at int, die func() error) (Answer, error) {
 // and the same answer as an undisturbed one, bit for bit. With -short, it dies at 16 points.
 func TestKilledAt100Points(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("skipped in short mode: kills a run a hundred times")
+	}
 	dir := t.TempDir()
 	write(t, dir, killedText)
 	private, _, err := sign.Generate(sign.Ed25519, nil)

@@ -66,6 +66,9 @@ func TestCoverage(t *testing.T) {
 // The fit finds the law that made the cells, and reports when the cells do not bind it.
 func TestLaw(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("skipped in short mode: fits hundreds of samples")
+	}
 	cells := func(sizes, tokens []float64, loss func(n, d float64) float64) (*Law, [][]Result) {
 		l, rng := &Law{}, rand.New(rand.NewPCG(3, 4))
 		var results [][]Result

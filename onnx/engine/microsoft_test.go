@@ -115,6 +115,9 @@ func TestMicrosoft(t *testing.T) {
 // Operators with inputs of other shapes, types and numbers, or without some of
 // them, return results or an error that blames the model.
 func TestMicrosoftHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: forty variations of every case")
+	}
 	r := rand.New(rand.NewPCG(14, 14))
 	for _, e := range slices.Concat(microsoft(t), examples(t)) {
 		for range 40 {

@@ -241,6 +241,9 @@ func load(t testing.TB, path string, threads int) *engine.Program {
 // threads. If MM_TEST_LATENCY is set, the times of both are printed: medians of
 // alternating runs.
 func TestAgainstONNXRuntime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: every case on a second engine")
+	}
 	o := startORT(t)
 	if os.Getenv("MM_TEST_LATENCY") != "" {
 		t.Logf("%-22s %8s %8s %8s %6s %9s", "model", "threads", "here ms", "ORT ms", "ratio", "peak MB")

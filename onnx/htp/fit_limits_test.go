@@ -10,6 +10,9 @@ import (
 
 // TestLimits has a table and a folder at each limit, and one beyond it.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: files at the limits")
+	}
 	const head = "soc,model,arch,vtcm_mib,source\n"
 	rows := func(n int) error {
 		_, err := ReadChips(strings.NewReader(head + strings.Repeat("A,1,v79,8,x\n", n)))

@@ -111,6 +111,9 @@ func flexMap(n int) []byte {
 
 // TestLimits has a file at each limit, and one beyond it.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: files at the limits")
+	}
 	graphs := func(n int) error {
 		return changed(func(c *htp.Context) {
 			g := c.Graphs[0]

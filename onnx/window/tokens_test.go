@@ -16,6 +16,9 @@ import (
 // A text of tokens read three at a time and then one at a time has the logits of
 // the backend core, for every architecture.
 func TestLanguageLikeCore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: every architecture on two engines")
+	}
 	const length, of, ahead = 24, 3, 12
 	for name, shape := range variants() {
 		t.Run(name, func(t *testing.T) {

@@ -123,6 +123,9 @@ func archive(t *testing.T, entries ...entry) string {
 
 // An invalid source leaves nothing behind.
 func TestRefusedSources(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: an installation for each archive")
+	}
 	runtimetest.Program(t)
 	const lib = "libonnxruntime.so.1"
 	plain := write(t, 0o600, t.TempDir(), "x.tgz")
@@ -210,6 +213,9 @@ func TestBegins(t *testing.T) {
 
 // QNN's libraries are extracted from wheels, after the license is accepted, and for one machine.
 func TestWheels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: an installation for each archive")
+	}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("skipped: QNN is installed on linux/amd64")
 	}

@@ -33,6 +33,9 @@ func packed(t *testing.T, files map[string][]byte) []byte {
 }
 
 func TestWebMembers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: archives at the limits")
+	}
 	good := func() map[string][]byte {
 		files := map[string][]byte{"package/dist/ort.js": []byte("no"), "package/lib/ort.wasm.min.mjs": []byte("no")}
 		for _, name := range webFiles() {

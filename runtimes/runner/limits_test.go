@@ -20,6 +20,9 @@ import (
 )
 
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: requests at the limits")
+	}
 	tok, err := tokenizer.New(seed.Bytes())
 	if err != nil {
 		t.Fatal(err)

@@ -224,6 +224,9 @@ func TestCall(t *testing.T) {
 // The limits of an answer: too many calls, and the same call a third time, end it; a malformed call
 // counts.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: requests at the limits")
+	}
 	c := some()
 	table, _ := table(t, c, talk.MMABI())
 	args := func(n string) talk.Call { return talk.Call{Name: "add", Arguments: json.RawMessage(`{"a":` + n + `}`)} }

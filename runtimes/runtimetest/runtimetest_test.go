@@ -140,6 +140,9 @@ func TestFunction(t *testing.T) { runtimetest.Run(t, subject("").Cases()) }
 
 // The suite detects each fault.
 func TestFaultsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: the suite of engines for each fault")
+	}
 	for fault, want := range map[string]string{
 		"open": "negative threads", "closed": "closed", "cancel": "cancelled", "nameless": "inputs that do not fit",
 		"unknown": "inputs that do not fit", "unchecked": "inputs that do not fit", "random": "the same twice",

@@ -14,6 +14,9 @@ import (
 
 // maxSymbols, maxSymbol, maxSymbolIDs on either side.
 func TestSymbolLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: texts at the limits")
+	}
 	many := func(n int) string {
 		m := map[string]int{}
 		for i := range n {
@@ -41,6 +44,9 @@ func TestSymbolLimits(t *testing.T) {
 
 // maxSymbolsFile and maxVoicesFile on either side.
 func TestFileLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: files at the limits")
+	}
 	dir := files(t)
 	write := func(name, text string) {
 		t.Helper()

@@ -118,6 +118,9 @@ func TestConformance(t *testing.T) {
 // Layers computed by a function between layers computed elsewhere form a language model with the same text
 // as the whole; a span out of range is refused.
 func TestMiddle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: the suite of engines for a span of layers")
+	}
 	path := filepath.Join(t.TempDir(), "core-llm.gguf")
 	if err := os.CopyFS(filepath.Dir(path), os.DirFS(filepath.FromSlash("../../catalog/core-llm"))); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,9 @@ func curved(nats, factors []float64) float64 {
 // The gradient of a loss of the sequences' sums agrees with central differences
 // in float64, for every variant, for weights and for adapters.
 func TestGradcheckWeighted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: a second gradient check of every variant")
+	}
 	for name, c := range variants() {
 		for _, lora := range []*LoRA{nil, {Rank: 3, Alpha: 5}} {
 			g, err := newChecker(c, GradcheckOptions{Seed: 5, B: 2, T: 9, Entries: 20, LoRA: lora})

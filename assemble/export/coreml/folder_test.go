@@ -147,6 +147,9 @@ func TestOpenRefuses(t *testing.T) {
 
 // Limits hold on either side.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: documents at the limits")
+	}
 	repeat := func(n int, do func(m *message)) []byte {
 		var m message
 		for range n {

@@ -10,6 +10,9 @@ import (
 
 // TestLimits has a language or a grammar at each limit, and one beyond it.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: expressions at the limits")
+	}
 	bound := func(digits int) error { // 0.00…01
 		at := new(big.Rat).SetFrac(big.NewInt(1), new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil))
 		_, err := decimal(Bound{At: at})
@@ -56,6 +59,9 @@ func TestLimits(t *testing.T) {
 // TestMachineLimits: a machine forgets its states at the limits, keeps no more
 // than maxThreads positions, and counts ended keys up to maxEnded.
 func TestMachineLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: schemas at the limits")
+	}
 	m := keyed(t, 4)
 	for i := range maxStates {
 		m.states[strconv.Itoa(i)] = dead

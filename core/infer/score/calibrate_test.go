@@ -126,6 +126,9 @@ func floats(t *testing.T, m *infer.Model, name string) []float32 {
 // TestHessians: the diagonals equal the importance matrix, products are
 // symmetric, and a budget for one at a time gives the same result.
 func TestHessians(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: passes for each tensor")
+	}
 	m, tok := core(t, 2)
 	opt := Reading{Separator: "|"}
 	importance, err := Importance(t.Context(), m, tok, text, opt)

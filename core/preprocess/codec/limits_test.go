@@ -45,6 +45,9 @@ func book(dimensions, entries int) *bits {
 
 // TestLimits has a value at each limit, and one beyond it.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: streams at the limits")
+	}
 	raw := func(header string, frames int) bool {
 		b := []byte(header + strings.Repeat("FRAME\nx", frames))
 		_, err := NewY4MReader(bytes.NewReader(b), int64(len(b)))

@@ -15,6 +15,9 @@ import (
 
 // TestOlderKernels repeats the tests with fewer processor features.
 func TestOlderKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: all kernels of older processors")
+	}
 	avx2, avxvnni, avx512, vnni, amx := hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI, hasAMX
 	defer func() { hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI, hasAMX = avx2, avxvnni, avx512, vnni, amx }()
 	hasAVXVNNI, hasAMX = false, false // TestAVXVNNI, TestAMX

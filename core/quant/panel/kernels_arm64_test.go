@@ -6,6 +6,9 @@ import "testing"
 
 // TestOlderKernels repeats the tests with fewer processor features.
 func TestOlderKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: all kernels of older processors")
+	}
 	dot, i8mm := hasDot, hasI8MM
 	defer func() { hasDot, hasI8MM = dot, i8mm }()
 	for name, set := range map[string]func(){

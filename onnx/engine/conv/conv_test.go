@@ -130,6 +130,9 @@ var cases = []struct {
 }
 
 func TestFilter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: a direct convolution for every case")
+	}
 	byTransforms := 0
 	for _, k := range []tensor.ConvKernels{tensor.BestConv(), tensor.PlainConv(4)} {
 		for _, c := range cases {
@@ -199,6 +202,9 @@ func TestFilter(t *testing.T) {
 
 // One filter supports images of many sizes, with an activation.
 func TestFilterAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: a direct convolution for every case")
+	}
 	k := tensor.BestConv()
 	work, done := bench(2)
 	defer done()

@@ -309,6 +309,9 @@ func TestFlowOfSamples(t *testing.T) {
 
 // Half-precision matrices halve the file and hardly change the result.
 func TestHalf(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: networks on two engines")
+	}
 	cfg := net.Config{Inputs: []net.Port{{Name: "x", Rows: 3, Cols: 64}}, Layers: []net.Layer{{Kind: "mlp", Hidden: 128, Name: "y"}}, Outputs: []string{"y"}}
 	n := drawn(t, cfg)
 	for _, w := range n.Params().Tensors() {
