@@ -575,3 +575,16 @@ func TestWithoutCore(t *testing.T) {
 		t.Errorf("the engine is looked for when it is needed: %v", err)
 	}
 }
+
+// A request may be canceled while the engines of its parts are named.
+func TestCanceledAfterPrompt(t *testing.T) {
+	r, _, _ := look(t, seeing(t), runner.Options{})
+	for range 8 { // a part is found before the end of the context, or after it
+		ctx, cancel := context.WithCancel(t.Context())
+		req := see(4, red(t))
+		req.Prompted = func(int, int) { cancel() }
+		if _, err := r.Answer(ctx, req, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
+		}
+	}
+}
