@@ -52,6 +52,9 @@ func painted(path string, s scene.Scene) error {
 // p-lite answers to a picture with the same words whichever engines run its
 // parts, and with others to another picture.
 func TestPictureOnEveryEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped in short mode: the reference build on every engine")
+	}
 	home := t.TempDir()
 	t.Setenv("MM_HOME", home)
 	pictures := map[string]string{}

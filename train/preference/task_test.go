@@ -72,9 +72,6 @@ func recipe() Recipe {
 // A run learns the pairs, the core beneath its adapters is sealed, and the
 // result is equal on any number of threads and after an interruption.
 func TestRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("skipped in short mode: trains more than once")
-	}
 	dir := folder(t)
 	for _, o := range []Objective{{}, {Kind: IPO, Beta: 0.5}, {Kind: ORPO, Beta: 0.5}, {Kind: KTO, SFT: 0.1}} {
 		r := recipe()
