@@ -362,6 +362,7 @@ func TestFaults(t *testing.T) {
 	codes := map[diag.Code]phonetest.Fault{}
 	for _, tc := range faults {
 		t.Run(string(tc.fault), func(t *testing.T) {
+			t.Parallel() // many wait for the device
 			w := newWorld(t, double, 400<<10)
 			if tc.fault == phonetest.StaleOutput {
 				out, err := w.device.Run(t.Context(), w.job)

@@ -50,6 +50,7 @@ func (s silent) Put(ctx context.Context, path string, r io.Reader) error {
 
 // Each step has a time limit.
 func TestSilent(t *testing.T) {
+	t.Parallel() // it waits for the device
 	w := newWorld(t, double, 4096)
 	f, err := device.NewFile("context.bin", w.kit.Context)
 	if err != nil {
