@@ -182,7 +182,7 @@ embeddings:
 # Native engines that die, hang and babble, and damaged files for them, with
 # counts (MM_NATIVE_DIR).
 hostile:
-	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/engines ./workspace/modelfile ./cmd/mm
+	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/engines ./workspace/loose ./cmd/mm
 
 # A thousand damaged pictures, films and sounds, bombs and odd headers, through
 # the decoders and through mm run, with counts.

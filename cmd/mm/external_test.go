@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/workspace"
-	"mm-abi.org/mm/workspace/modelfile"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // outsideWeights moves the weights of a model into a file beside it, behind so
@@ -118,7 +118,7 @@ func TestExternalWeights(t *testing.T) {
 		return runtimes.Bundle{Part: b.Assembly.Parts()[i], Files: b.Files}
 	}
 	do("keys generate --unencrypted")
-	whole, err := modelfile.Bundle(filepath.Join(dir, "vision_enc.onnx"))
+	whole, err := loose.Bundle(filepath.Join(dir, "vision_enc.onnx"))
 	if err != nil {
 		t.Fatal(err)
 	}

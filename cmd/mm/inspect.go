@@ -6,11 +6,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/workspace"
-	"mm-abi.org/mm/workspace/modelfile"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 func (p *program) inspect(c *cli.Context) error {
-	if path := c.Args().First(); modelfile.Format(path) != "" {
+	if path := c.Args().First(); loose.Format(path) != "" {
 		return p.inspectFile(c.Context, path, c.Bool("nodes"))
 	}
 	return p.onArtifact(func(c *cli.Context, w *workspace.Workspace, at *workspace.Located) error {
@@ -21,7 +21,7 @@ func (p *program) inspect(c *cli.Context) error {
 
 // inspectFile describes a model file; nodes includes the nodes of an ONNX graph.
 func (p *program) inspectFile(ctx context.Context, path string, nodes bool) error {
-	v, err := modelfile.Inspect(ctx, path)
+	v, err := loose.Inspect(ctx, path)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/qdq"
-	"mm-abi.org/mm/workspace/modelfile"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 func (p *program) onnxCheck(c *cli.Context) error {
@@ -25,9 +25,9 @@ func (p *program) onnxCheck(c *cli.Context) error {
 		return diag.Usagef("--max-size: %w", err)
 	}
 	path := c.Args().First()
-	list, err := modelfile.Check(c.Context, path, modelfile.Options{Core: engine == "core", NPU: c.Bool("npu"), Domains: c.StringSlice("domain"), MaxBytes: most})
+	list, err := loose.Check(c.Context, path, loose.Options{Core: engine == "core", NPU: c.Bool("npu"), Domains: c.StringSlice("domain"), MaxBytes: most})
 	if err == nil && engine == "onnxruntime" && !list.Failed() {
-		err = modelfile.Opens(c.Context, p.engines, engine, path, &list)
+		err = loose.Opens(c.Context, p.engines, engine, path, &list)
 	}
 	if err != nil {
 		return err
@@ -46,12 +46,12 @@ func (p *program) onnxCheck(c *cli.Context) error {
 }
 
 // rewrite changes a model and prints the result.
-func (p *program) rewrite(path, out string, force bool, change func(*onnx.Model) (*onnx.Model, *modelfile.QuantReport, error)) error {
-	r, err := modelfile.Rewrite(path, out, force, change)
+func (p *program) rewrite(path, out string, force bool, change func(*onnx.Model) (*onnx.Model, *loose.QuantReport, error)) error {
+	r, err := loose.Rewrite(path, out, force, change)
 	switch {
-	case errors.Is(err, modelfile.ErrSameFile):
+	case errors.Is(err, loose.ErrSameFile):
 		return diag.Hinted(err, "write another file, or replace it with --force")
-	case errors.Is(err, modelfile.ErrExists):
+	case errors.Is(err, loose.ErrExists):
 		return diag.Hinted(err, "--force replaces it")
 	case err != nil:
 		return err
@@ -80,7 +80,7 @@ func (p *program) onnxCut(c *cli.Context) error {
 	case rows != "" && len(to) > 1:
 		return diag.Usagef("--rows requires a single --to")
 	}
-	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *modelfile.QuantReport, error) {
+	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *loose.QuantReport, error) {
 		cut, err := m.Between(from, to)
 		if err != nil || rows == "" {
 			return cut, nil, err
@@ -95,13 +95,13 @@ func (p *program) onnxCut(c *cli.Context) error {
 
 func (p *program) onnxStrip(c *cli.Context) error {
 	opt := onnx.StripOptions{Metadata: c.Bool("keep-metadata"), Docs: c.Bool("keep-docs")}
-	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *modelfile.QuantReport, error) {
+	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *loose.QuantReport, error) {
 		return m.Strip(opt), nil, nil
 	})
 }
 
 func (p *program) onnxQuant(c *cli.Context) error {
-	opt := modelfile.QuantOptions{WeightOptions: qdq.WeightOptions{MinElements: c.Int64("min-elements"), Keep: c.StringSlice("keep")}}
+	opt := loose.QuantOptions{WeightOptions: qdq.WeightOptions{MinElements: c.Int64("min-elements"), Keep: c.StringSlice("keep")}}
 	g := &opt.Golden
 	g.Seed, g.MaxDrift, g.Inputs, g.Shapes = c.Uint64("seed"), c.Float64("max-drift"), map[string]string{}, map[string][]int{}
 	if c.Bool("golden") || len(c.StringSlice("input")) > 0 {
@@ -122,8 +122,8 @@ func (p *program) onnxQuant(c *cli.Context) error {
 		g.Shapes[name] = dims
 	}
 	path := c.Args().First()
-	return p.rewrite(path, c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *modelfile.QuantReport, error) {
-		small, q, err := modelfile.Quantize(c.Context, path, m, opt)
+	return p.rewrite(path, c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *loose.QuantReport, error) {
+		small, q, err := loose.Quantize(c.Context, path, m, opt)
 		return small, q.Report(), err
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/workspace"
-	"mm-abi.org/mm/workspace/modelfile"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 func (p *program) qnnCompile(c *cli.Context) error {
@@ -63,7 +63,7 @@ func (p *program) qnnCompile(c *cli.Context) error {
 }
 
 // openModel opens an ONNX model.
-func openModel(path string) (*onnx.Model, error) { return modelfile.Open(path, modelfile.Options{}) }
+func openModel(path string) (*onnx.Model, error) { return loose.Open(path, loose.Options{}) }
 
 // cosineOptions returns --min-cosine, or the default for the precision.
 func cosineOptions(c *cli.Context, opt compile.Options) (float64, error) {

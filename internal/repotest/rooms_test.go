@@ -78,11 +78,10 @@ var single = map[string]string{
 	"skills/sandbox/python":      "one executor",
 	"skills/sandbox/starlark":    "one executor",
 	"assemble/pack":              "checkpoints to modules",
-	"workspace/modelfile":        "views of loose model files",
 }
 
 // maxPackages bounds the number of packages.
-const maxPackages = 196
+const maxPackages = 195
 
 // Rooms import downward only.
 func TestRooms(t *testing.T) {

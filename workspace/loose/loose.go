@@ -1,5 +1,9 @@
-// Package loose opens the user's own models without a build: GGUF and ONNX files,
+// Package loose handles the user's own models without a build: GGUF and ONNX files,
 // module folders, transformers folders and checkpoints. They run unverified.
+//
+// An [Opener] opens a model to run. [Inspect] describes a model file; [Check] reports
+// every fault of an ONNX file as diagnostics; [Open] opens a checked model with its
+// external data, for changes; [Bundle] returns the file for engines.
 package loose
 
 import (
@@ -118,7 +122,7 @@ const (
 )
 
 // contextOf returns the NPU context of a GGUF file, NAME.bin or NAME.CHIP.bin
-// with its record, in the same folder; "" if there is none, or more than one.
+// with its record, in the same folder; "" without one, or with several.
 // The engine checks it against its record.
 func contextOf(file string) string {
 	stem := escapeGlob(strings.TrimSuffix(file, filepath.Ext(file)))

@@ -98,7 +98,7 @@ func (o *Opener) converted(ctx context.Context, dir, ext string, usable func(pat
 	if err != nil {
 		return "", err
 	}
-	made, err := make(ctx, dir, filepath.Join(scratch.Path(), name))
+	result, err := make(ctx, dir, filepath.Join(scratch.Path(), name))
 	if err != nil {
 		return "", err
 	}
@@ -107,7 +107,7 @@ func (o *Opener) converted(ctx context.Context, dir, ext string, usable func(pat
 		return "", err
 	}
 	defer home.Close()
-	from, err := filepath.Rel(o.Home, made)
+	from, err := filepath.Rel(o.Home, result)
 	if err != nil {
 		return "", err
 	}
@@ -169,8 +169,8 @@ func (o *Opener) folderDigest(ctx context.Context, path string) (string, error) 
 	if err != nil {
 		records = nil // hashed, then
 	}
-	if known, ok := records[path]; ok && sure && maps.Equal(known.Files, before) {
-		return o.keyed(known.Digest), nil
+	if old, ok := records[path]; ok && sure && maps.Equal(old.Files, before) {
+		return o.keyed(old.Digest), nil
 	}
 	digest, err := hashFolder(ctx, dir, slices.Sorted(maps.Keys(before)))
 	if err != nil {

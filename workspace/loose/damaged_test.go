@@ -1,4 +1,4 @@
-package modelfile_test
+package loose_test
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/workspace/modelfile"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // A damaged file of another runtime is described or refused with a diagnostic.
@@ -40,7 +40,7 @@ func TestInspectDamagedExports(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			exportTo(t, x.form, dir)
-			if _, err := modelfile.Inspect(t.Context(), filepath.Join(dir, x.entry)); err != nil {
+			if _, err := loose.Inspect(t.Context(), filepath.Join(dir, x.entry)); err != nil {
 				t.Fatal(err)
 			}
 			r, refused := rand.New(rand.NewPCG(1, 2)), 0
@@ -51,7 +51,7 @@ func TestInspectDamagedExports(t *testing.T) {
 					t.Fatal(err)
 				}
 				write(t, path, damaged(r, intact))
-				_, err = modelfile.Inspect(t.Context(), filepath.Join(dir, x.entry))
+				_, err = loose.Inspect(t.Context(), filepath.Join(dir, x.entry))
 				if err != nil {
 					refused++
 					if _, ok := diag.From(err); !ok {

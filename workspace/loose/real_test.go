@@ -1,4 +1,4 @@
-package modelfile_test
+package loose_test
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/qdq"
-	"mm-abi.org/mm/workspace/modelfile"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // ort is ONNX Runtime in a Python process.
@@ -86,14 +86,14 @@ func TestPorts(t *testing.T) {
 	o := startORT(t)
 	count := 0
 	for _, path := range models(t) {
-		v, err := modelfile.Inspect(t.Context(), path)
+		v, err := loose.Inspect(t.Context(), path)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
 		}
 		var want [2][][3]any
 		o.ask(t, &want, "ports", path)
-		for i, mine := range [][]modelfile.Port{v.ONNX.Inputs, v.ONNX.Outputs} {
+		for i, mine := range [][]loose.Port{v.ONNX.Inputs, v.ONNX.Outputs} {
 			if len(mine) != len(want[i]) {
 				t.Errorf("%s: %d ports, ONNX Runtime says %d", path, len(mine), len(want[i]))
 				continue
@@ -112,7 +112,7 @@ func TestPorts(t *testing.T) {
 // types are ONNX Runtime's names.
 var types = map[string]string{"float32": "tensor(float)", "float16": "tensor(float16)", "int64": "tensor(int64)", "uint8": "tensor(uint8)", "string": "tensor(string)"}
 
-func same(p modelfile.Port, theirs [3]any) bool {
+func same(p loose.Port, theirs [3]any) bool {
 	if p.Name != theirs[0] {
 		return false
 	}
@@ -182,34 +182,34 @@ func TestCutRuns(t *testing.T) {
 		"SqueezeNet": {shared(t, "squeezenet_tensor_input.onnx"), "fire9_concat", nil, 0.99999},
 		"PP-OCR rec": {testfiles.Models(t, "ocr", "ch_PP-OCRv4_rec_infer.onnx"), "transpose_51.tmp_0", map[string][]int{"x": {1, 3, 48, 320}}, 0.99999},
 	} {
-		whole, err := modelfile.Open(c.path, modelfile.Options{})
+		full, err := loose.Open(c.path, loose.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer whole.Close()
-		cut, err := whole.Cut(c.to)
+		defer full.Close()
+		cut, err := full.Cut(c.to)
 		if err != nil {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
 		part := filepath.Join(dir, "part.onnx")
-		if _, err := modelfile.Write(part, cut, false); err != nil {
+		if _, err := loose.Write(part, cut, false); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := modelfile.Check(t.Context(), part, modelfile.Options{Core: true}); err != nil || len(list) > 0 {
+		if list, err := loose.Check(t.Context(), part, loose.Options{Core: true}); err != nil || len(list) > 0 {
 			t.Fatalf("%s: %v, %v", name, list, err)
 		}
 		in, err := drift.Noise(cut, c.shapes, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := whole.Share() // the whole, with the value as an output
-		told.Graph.Outputs = append(slices.Clone(told.Graph.Outputs), onnx.Value{Name: c.to})
-		full := filepath.Join(dir, "whole.onnx")
-		if _, err := modelfile.Write(full, told, false); err != nil {
+		shared := full.Share() // with the value as an output
+		shared.Graph.Outputs = append(slices.Clone(shared.Graph.Outputs), onnx.Value{Name: c.to})
+		path := filepath.Join(dir, "whole.onnx")
+		if _, err := loose.Write(path, shared, false); err != nil {
 			t.Fatal(err)
 		}
-		want := o.run(t, full, c.to, cut.Inputs(), in)
+		want := o.run(t, path, c.to, cut.Inputs(), in)
 		if !bytes.Equal(want, o.run(t, part, c.to, cut.Inputs(), in)) {
 			t.Errorf("%s: ONNX Runtime gives the part other values than the whole", name)
 		}
@@ -251,17 +251,17 @@ func TestQuantise(t *testing.T) {
 		{testfiles.Models(t, "vad", "silero_vad_v5.onnx"), map[string][]int{"input": {1, 576}, "state": {2, 1, 128}}, 1_500_000, 0.01, 0.4}, // weights in branches
 		{testfiles.Models(t, "ocr", "ch_PP-OCRv4_det_infer.onnx"), map[string][]int{"x": {1, 3, 320, 320}}, 1_330_000, 0.2, 0.5},
 	} {
-		m, err := modelfile.Open(c.path, modelfile.Options{})
+		m, err := loose.Open(c.path, loose.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		golden := modelfile.Golden{Samples: 2, Shapes: c.shapes}
+		golden := loose.Golden{Samples: 2, Shapes: c.shapes}
 		vad := strings.Contains(c.path, "silero")
 		if vad { // noise is not a valid sampling rate
 			golden.Inputs = files(t, m, c.shapes)
 		}
-		small, q, err := modelfile.Quantize(t.Context(), c.path, m, modelfile.QuantOptions{Golden: golden})
+		small, q, err := loose.Quantize(t.Context(), c.path, m, loose.QuantOptions{Golden: golden})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,11 +287,11 @@ func TestQuantise(t *testing.T) {
 			t.Errorf("%s: %d bytes, not %d", c.path, b.Len(), c.most)
 		}
 		path := place(t, b.Bytes())
-		if list, err := modelfile.Check(t.Context(), path, modelfile.Options{Core: true}); err != nil || len(list) > 0 {
+		if list, err := loose.Check(t.Context(), path, loose.Options{Core: true}); err != nil || len(list) > 0 {
 			t.Errorf("%s: %v, %v", c.path, list, err)
 		}
 		against(t, o, path, small, c.shapes)
-		v, err := modelfile.Inspect(t.Context(), path)
+		v, err := loose.Inspect(t.Context(), path)
 		if err != nil || !vad && v.Quant != "int8" || !vad && fmt.Sprint(v.ONNX.Quantization) != "{[weights] [int8] [] true}" {
 			t.Errorf("%s: %s, %+v, %v", c.path, v.Quant, v.ONNX.Quantization, err)
 		}

@@ -1,4 +1,4 @@
-package modelfile_test
+package loose_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/onnxtest"
-	"mm-abi.org/mm/workspace/modelfile"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // dense is y = relu(x·w + b).
@@ -71,55 +71,55 @@ func TestCodes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		file []byte
-		opt  modelfile.Options
+		opt  loose.Options
 		code diag.Code
 		warn bool
 	}{
-		{"cut off", cut[:len(cut)-9], modelfile.Options{}, "MM1001", false},
-		{"bytes behind it", append(slices.Clone(cut), 0xff), modelfile.Options{}, "MM1001", false},
-		{"text", []byte(`{"no": "model"}`), modelfile.Options{}, "MM1001", false},
-		{"pointer", []byte("version https://git-lfs.github.com/spec/v1\n"), modelfile.Options{}, "MM1002", false},
-		{"depth", changed(func(_ *onnx.Model, g *onnx.Graph) { deep(g, 40) }), modelfile.Options{}, "MM1003", false},
-		{"name of 70,000 bytes", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Name = strings.Repeat("n", 70000) }), modelfile.Options{}, "MM1003", false},
-		{"IR version", changed(func(m *onnx.Model, _ *onnx.Graph) { m.IRVersion = 99 }), modelfile.Options{}, "MM1004", false},
-		{"field behind it", append(slices.Clone(cut), 0x90, 0x03, 0x01), modelfile.Options{}, "MM1005", false},
-		{"opset", changed(func(m *onnx.Model, _ *onnx.Graph) { m.Opsets[0].Version = 99 }), modelfile.Options{}, "MM1011", false},
-		{"no opset", changed(func(m *onnx.Model, _ *onnx.Graph) { m.Opsets = nil }), modelfile.Options{}, "MM1011", false},
+		{"cut off", cut[:len(cut)-9], loose.Options{}, "MM1001", false},
+		{"bytes behind it", append(slices.Clone(cut), 0xff), loose.Options{}, "MM1001", false},
+		{"text", []byte(`{"no": "model"}`), loose.Options{}, "MM1001", false},
+		{"pointer", []byte("version https://git-lfs.github.com/spec/v1\n"), loose.Options{}, "MM1002", false},
+		{"depth", changed(func(_ *onnx.Model, g *onnx.Graph) { deep(g, 40) }), loose.Options{}, "MM1003", false},
+		{"name of 70,000 bytes", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Name = strings.Repeat("n", 70000) }), loose.Options{}, "MM1003", false},
+		{"IR version", changed(func(m *onnx.Model, _ *onnx.Graph) { m.IRVersion = 99 }), loose.Options{}, "MM1004", false},
+		{"field behind it", append(slices.Clone(cut), 0x90, 0x03, 0x01), loose.Options{}, "MM1005", false},
+		{"opset", changed(func(m *onnx.Model, _ *onnx.Graph) { m.Opsets[0].Version = 99 }), loose.Options{}, "MM1011", false},
+		{"no opset", changed(func(m *onnx.Model, _ *onnx.Graph) { m.Opsets = nil }), loose.Options{}, "MM1011", false},
 		{"opset of ai.onnx.ml", changed(func(m *onnx.Model, _ *onnx.Graph) {
 			m.Opsets = append(m.Opsets, onnx.Opset{Domain: "ai.onnx.ml", Version: 9})
-		}), modelfile.Options{}, "MM1011", false},
-		{"custom operator", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Domain = "evil.corp" }), modelfile.Options{}, "MM1012", false},
-		{"preview operator", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Domain = "ai.onnx.preview.training" }), modelfile.Options{}, "MM1012", false},
-		{"node", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Op = "" }), modelfile.Options{}, "MM1013", false},
-		{"device code", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Domain, g.Nodes[2].Op = "com.microsoft", "EPContext" }), modelfile.Options{}, "MM1014", false},
+		}), loose.Options{}, "MM1011", false},
+		{"custom operator", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Domain = "evil.corp" }), loose.Options{}, "MM1012", false},
+		{"preview operator", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Domain = "ai.onnx.preview.training" }), loose.Options{}, "MM1012", false},
+		{"node", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Op = "" }), loose.Options{}, "MM1013", false},
+		{"device code", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Domain, g.Nodes[2].Op = "com.microsoft", "EPContext" }), loose.Options{}, "MM1014", false},
 		{"session options", changed(func(m *onnx.Model, _ *onnx.Graph) {
 			m.Metadata = []onnx.Entry{{Key: "session.use_env_allocators", Value: "1"}}
-		}), modelfile.Options{}, "MM1014", false},
-		{"key", changed(func(_ *onnx.Model, g *onnx.Graph) { outside(g, "location", "w.bin", "__init__", "x") }), modelfile.Options{}, "MM1021", false},
-		{"path", changed(func(_ *onnx.Model, g *onnx.Graph) { outside(g, "location", "../w.bin") }), modelfile.Options{}, "MM1022", false},
-		{"file", changed(func(_ *onnx.Model, g *onnx.Graph) { outside(g, "location", "w.bin") }), modelfile.Options{}, "MM1024", false},
-		{"range", changed(func(_ *onnx.Model, g *onnx.Graph) { outside(g, "location", "w.bin", "length", "5") }), modelfile.Options{}, "MM1025", false},
-		{"type", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Initializers[0].DType = 99 }), modelfile.Options{}, "MM1031", false},
-		{"dimensions", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Initializers[0].Dims = []int64{1 << 62, 8} }), modelfile.Options{}, "MM1032", false},
-		{"raw_data", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Initializers[0].Raw = g.Initializers[0].Raw[:23] }), modelfile.Options{}, "MM1033", false},
-		{"size", cut, modelfile.Options{MaxBytes: 100}, "MM1042", false},
-		{"name twice", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Outputs[0] = "z" }), modelfile.Options{}, "MM1051", false},
-		{"circle", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[0].Inputs[0] = "s" }), modelfile.Options{}, "MM1052", false},
-		{"dangling", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[0].Inputs[0] = "ghost" }), modelfile.Options{}, "MM1053", false},
-		{"output", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Outputs[0].Name = "ghost" }), modelfile.Options{}, "MM1054", false},
-		{"unused", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Constant(onnx.Ints("spare", []int64{1}, []int64{1})) }), modelfile.Options{}, "MM1055", true},
+		}), loose.Options{}, "MM1014", false},
+		{"key", changed(func(_ *onnx.Model, g *onnx.Graph) { outside(g, "location", "w.bin", "__init__", "x") }), loose.Options{}, "MM1021", false},
+		{"path", changed(func(_ *onnx.Model, g *onnx.Graph) { outside(g, "location", "../w.bin") }), loose.Options{}, "MM1022", false},
+		{"file", changed(func(_ *onnx.Model, g *onnx.Graph) { outside(g, "location", "w.bin") }), loose.Options{}, "MM1024", false},
+		{"range", changed(func(_ *onnx.Model, g *onnx.Graph) { outside(g, "location", "w.bin", "length", "5") }), loose.Options{}, "MM1025", false},
+		{"type", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Initializers[0].DType = 99 }), loose.Options{}, "MM1031", false},
+		{"dimensions", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Initializers[0].Dims = []int64{1 << 62, 8} }), loose.Options{}, "MM1032", false},
+		{"raw_data", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Initializers[0].Raw = g.Initializers[0].Raw[:23] }), loose.Options{}, "MM1033", false},
+		{"size", cut, loose.Options{MaxBytes: 100}, "MM1042", false},
+		{"name twice", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Outputs[0] = "z" }), loose.Options{}, "MM1051", false},
+		{"circle", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[0].Inputs[0] = "s" }), loose.Options{}, "MM1052", false},
+		{"dangling", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[0].Inputs[0] = "ghost" }), loose.Options{}, "MM1053", false},
+		{"output", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Outputs[0].Name = "ghost" }), loose.Options{}, "MM1054", false},
+		{"unused", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Constant(onnx.Ints("spare", []int64{1}, []int64{1})) }), loose.Options{}, "MM1055", true},
 		{"recursion", changed(func(m *onnx.Model, _ *onnx.Graph) {
 			m.Functions = []onnx.Function{{Name: "F", Domain: "mine", Inputs: []string{"a"}, Outputs: []string{"b"}, Opsets: m.Opsets,
 				Nodes: []onnx.Node{{Op: "F", Domain: "mine", Inputs: []string{"a"}, Outputs: []string{"b"}}}}}
-		}), modelfile.Options{}, "MM1056", false},
-		{"random", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Op = "RandomNormalLike" }), modelfile.Options{}, "MM1057", true},
-		{"branch", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Op = "If" }), modelfile.Options{NPU: true}, "MM1058", false},
-		{"training", changed(func(m *onnx.Model, _ *onnx.Graph) { m.Training = []onnx.Graph{{Name: "t"}} }), modelfile.Options{}, "MM1061", true},
-		{"not claimed", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Op = "Frobnicate" }), modelfile.Options{Core: true}, "MM1071", false},
+		}), loose.Options{}, "MM1056", false},
+		{"random", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Op = "RandomNormalLike" }), loose.Options{}, "MM1057", true},
+		{"branch", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Op = "If" }), loose.Options{NPU: true}, "MM1058", false},
+		{"training", changed(func(m *onnx.Model, _ *onnx.Graph) { m.Training = []onnx.Graph{{Name: "t"}} }), loose.Options{}, "MM1061", true},
+		{"not claimed", changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Op = "Frobnicate" }), loose.Options{Core: true}, "MM1071", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := place(t, c.file)
-			list, err := modelfile.Check(t.Context(), path, c.opt)
+			list, err := loose.Check(t.Context(), path, c.opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,8 +136,8 @@ func TestCodes(t *testing.T) {
 			}
 		})
 	}
-	for opt, name := range map[*modelfile.Options]string{{}: "sound", {Core: true}: "sound for our engine", {NPU: true, MaxBytes: 1 << 20}: "sound for others"} {
-		if list, err := modelfile.Check(t.Context(), place(t, cut), *opt); err != nil || len(list) > 0 {
+	for opt, name := range map[*loose.Options]string{{}: "sound", {Core: true}: "sound for our engine", {NPU: true, MaxBytes: 1 << 20}: "sound for others"} {
+		if list, err := loose.Check(t.Context(), place(t, cut), *opt); err != nil || len(list) > 0 {
 			t.Errorf("%s: %v, %v", name, list, err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestAllAtOnce(t *testing.T) {
 		g.Nodes[2].Inputs[0] = "ghost"
 		g.Initializers[1].DType = 77
 	})
-	list, err := modelfile.Check(t.Context(), place(t, file), modelfile.Options{})
+	list, err := loose.Check(t.Context(), place(t, file), loose.Options{})
 	var codes []string
 	for _, d := range list {
 		codes = append(codes, string(d.Code))
@@ -169,11 +169,11 @@ func TestAttacks(t *testing.T) {
 		if a.Name == "not declared" { // a file on its own declares nothing
 			continue
 		}
-		list, err := modelfile.Check(t.Context(), a.Plant(t), modelfile.Options{})
+		list, err := loose.Check(t.Context(), a.Plant(t), loose.Options{})
 		if err != nil || !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return d.Code == codes[a.Rule] && d.Severity == diag.Error }) {
 			t.Errorf("%s: %v, %v, nothing of %s", a.Name, list, err, codes[a.Rule])
 		}
-		if m, err := modelfile.Open(a.Plant(t), modelfile.Options{}); err == nil {
+		if m, err := loose.Open(a.Plant(t), loose.Options{}); err == nil {
 			t.Errorf("%s: it was opened", a.Name)
 			m.Close()
 		}
@@ -184,14 +184,14 @@ func TestAttacks(t *testing.T) {
 // is forced.
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "m.onnx")
-	n, err := modelfile.Write(path, dense(), false)
+	n, err := loose.Write(path, dense(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := modelfile.Write(path, dense(), false); err == nil {
+	if again, err := loose.Write(path, dense(), false); err == nil {
 		t.Errorf("written over: %d", again)
 	}
-	if again, err := modelfile.Write(path, dense(), true); err != nil || again != n {
+	if again, err := loose.Write(path, dense(), true); err != nil || again != n {
 		t.Errorf("%d bytes, then %d, %v", n, again, err)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
@@ -203,7 +203,7 @@ func TestWrite(t *testing.T) {
 // warning that names it.
 func TestCheckWarnsOfOwnEngine(t *testing.T) {
 	path := place(t, changed(func(_ *onnx.Model, g *onnx.Graph) { g.Nodes[2].Op = "Det" }))
-	list, err := modelfile.Check(t.Context(), path, modelfile.Options{})
+	list, err := loose.Check(t.Context(), path, loose.Options{})
 	if err != nil || len(list) != 1 || list[0].Severity != diag.Warning || list[0].Code != diag.NotClaimed || !strings.Contains(list[0].Detail, "Det") {
 		t.Errorf("got %v, %v", list, err)
 	}

@@ -1,4 +1,4 @@
-package modelfile
+package loose
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type QuantOptions struct {
 // nothing.
 type Golden struct {
 	Inputs   map[string]string // .npy files by input; a model with several inputs requires all
-	Samples  int               // sets of noise, if there are no Inputs
+	Samples  int               // sets of noise, without Inputs
 	Shapes   map[string][]int  // of inputs with dynamic shapes
 	Seed     uint64
 	MaxDrift float64 // 1 minus the cosine of the worst output; 0: unlimited

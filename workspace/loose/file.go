@@ -1,10 +1,4 @@
-// Package modelfile inspects a model file without a module: its contents, its
-// faults, and which engines run it.
-//
-// [Inspect] describes a model file; [Check] reports every fault of an
-// ONNX file as diagnostics; [Open] opens a checked model with its external data,
-// for changes; [Bundle] returns the file for engines.
-package modelfile
+package loose
 
 import (
 	"context"

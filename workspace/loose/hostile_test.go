@@ -1,4 +1,4 @@
-package modelfile_test
+package loose_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/runtimes/runtimetest"
-	"mm-abi.org/mm/workspace/modelfile"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // sources are intact models to damage: small ones of every operator that our
@@ -55,8 +55,8 @@ func sources(t *testing.T) [][]byte {
 	return all
 }
 
-// patience is how long one damaged file may take; it is many times what the
-// limits that it runs under allow.
+// patience bounds the time of one damaged file, at many times the sum of its
+// limits.
 const patience = 20 * time.Second
 
 // Damaged ONNX files are refused, or run within their limits to an end: the
@@ -92,7 +92,7 @@ func outcome(ctx context.Context, path string) (what string, err error) {
 			what, err = "crashed", fmt.Errorf("%v", r)
 		}
 	}()
-	list, err := modelfile.Check(ctx, path, modelfile.Options{})
+	list, err := loose.Check(ctx, path, loose.Options{})
 	if err != nil {
 		return "crashed", err
 	}

@@ -1,4 +1,4 @@
-package modelfile
+package loose
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package modelfile
+package loose
 
 import (
 	"fmt"
@@ -89,7 +89,7 @@ func (o *ONNX) writeText(w io.Writer) {
 	}
 }
 
-// joinOr joins names, or returns "none" if there are none.
+// joinOr joins names, or returns "none".
 func joinOr(names []string) string {
 	if len(names) == 0 {
 		return "none"
