@@ -53,6 +53,9 @@ func TestWheel(t *testing.T) {
 	if _, err := r.wheel("plan9/386", files); err == nil {
 		t.Error("plan9/386 has a wheel")
 	}
+	if testing.Short() {
+		t.Skip("skipped in short mode: makes a virtual environment of Python")
+	}
 	installWheel(t, path)
 }
 
