@@ -240,9 +240,11 @@ func cosignKind(n *artifact.Manifest, ref string) string {
 func refName(desc ocispec.Descriptor) string { return desc.Annotations[ocispec.AnnotationRefName] }
 
 // refPattern matches every "name:tag" that a registry accepts, and the looser
-// names of image layouts (image-spec, org.opencontainers.image.ref.name). It
-// excludes '@', which precedes a digest.
-var refPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.:+/]*$`) })
+// names of image layouts (image-spec, org.opencontainers.image.ref.name), of
+// registries at IPv6 addresses too. It excludes '@', which precedes a digest.
+var refPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_])[-A-Za-z0-9_.:+/]*$`)
+})
 
 // maxRef bounds the length of a reference name.
 const maxRef = 512

@@ -203,6 +203,7 @@ func TestTagResolve(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	a, b := tagged(t, s, "sample:1", 1), tagged(t, s, "other/sample:2+x", 2)
+	tagged(t, s, "[::1]:5000/sample:1", 1)
 	tagged(t, s, "sample:1-again", 1)
 	if err := s.Tag(ctx, b, "sample:1"); err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestTagResolve(t *testing.T) {
 	for _, tag := range tags {
 		refs = append(refs, tag.Ref)
 	}
-	if diff := cmp.Diff([]string{"other/sample:2+x", "sample:1", "sample:1-again"}, refs); diff != "" || err != nil {
+	if diff := cmp.Diff([]string{"[::1]:5000/sample:1", "other/sample:2+x", "sample:1", "sample:1-again"}, refs); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	for _, ref := range []string{"", "none", "sample", "sha256:" + strings.Repeat("0", 64)} {
@@ -239,7 +240,7 @@ func TestTagResolve(t *testing.T) {
 	if _, err := again.Resolve(ctx, "sample:1"); !errors.Is(err, errdef.ErrNotFound) {
 		t.Errorf("resolved after untag: %v", err)
 	}
-	for _, ref := range []string{"", "a b", "a@b", "-a", "a\n", a.Digest.String(), strings.Repeat("a", 513)} {
+	for _, ref := range []string{"", "a b", "a@b", "-a", "a\n", "[", "[::1", "[g]/a:1", "a[::1]:1", a.Digest.String(), strings.Repeat("a", 513)} {
 		if err := s.Tag(ctx, a, ref); !errors.Is(err, errdef.ErrInvalidReference) {
 			t.Errorf("tag %q: %v", ref, err)
 		}

@@ -29,7 +29,7 @@ const (
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: stall / 2, KeepAlive: 30 * time.Second}
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
+		Proxy: httpx.Proxy,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, network, addr)
 			if err != nil {

@@ -21,6 +21,8 @@ import (
 	"unicode"
 
 	"oras.land/oras-go/v2/registry/remote/retry"
+
+	"mm-abi.org/mm/internal/httpx"
 )
 
 // Endpoint is the hub unless HF_ENDPOINT names another.
@@ -53,7 +55,7 @@ func New(opt Options) (*Client, error) {
 		return nil, fmt.Errorf("URL of the hub %q: a token is sent over https only", opt.Endpoint)
 	}
 	if opt.Transport == nil {
-		opt.Transport = http.DefaultTransport
+		opt.Transport = httpx.Transport()
 	}
 	c := &Client{base: base, token: opt.Token}
 	c.http = &http.Client{Transport: retry.NewTransport(opt.Transport), CheckRedirect: c.redirect}

@@ -121,7 +121,7 @@ func New(opt Options) (*Client, error) {
 	cache, jar := auth.NewCache(), newCookies()
 	authClient := func(t http.RoundTripper, timeout time.Duration) *auth.Client {
 		return &auth.Client{
-			Client: &http.Client{Transport: clearGuard{t}, CheckRedirect: checkRedirect, Timeout: timeout, Jar: jar},
+			Client: &http.Client{Transport: clearGuard{oneChallenge{t}}, CheckRedirect: checkRedirect, Timeout: timeout, Jar: jar},
 			Header: http.Header{"User-Agent": {userAgent}}, Cache: cache, Credential: opt.Credentials, ClientID: userAgent,
 		}
 	}
@@ -155,7 +155,7 @@ func trusting(conf *tls.Config, file string) (*tls.Config, error) {
 	} else {
 		conf.RootCAs = conf.RootCAs.Clone()
 	}
-	if !conf.RootCAs.AppendCertsFromPEM(data) {
+	if !conf.RootCAs.AppendCertsFromPEM(decodeText(data)) {
 		return nil, fmt.Errorf("reading the certificate authorities: %s holds no certificate in PEM", file)
 	}
 	return conf, nil
@@ -257,7 +257,7 @@ func do(by doer, req *http.Request, want ...int) (*http.Response, error) {
 				e.URL = withoutQuery(*u).String()
 			}
 		}
-		return nil, err
+		return nil, connectError(err)
 	}
 	if slices.Contains(want, resp.StatusCode) {
 		return resp, nil

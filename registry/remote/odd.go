@@ -2,6 +2,8 @@ package remote
 
 import (
 	"bytes"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -54,6 +56,7 @@ func notJSON(header http.Header, data []byte) string {
 type ProxyError struct {
 	Proxy  string // without its login
 	Status string
+	scheme string // of the request
 }
 
 // Error names the proxy.
@@ -61,10 +64,26 @@ func (e *ProxyError) Error() string { return fmt.Sprintf("proxy %s: %s", e.Proxy
 
 // Hint returns a way out.
 func (e *ProxyError) Hint() string {
-	return "put its login into HTTPS_PROXY (http://USER:PASSWORD@HOST:PORT), or name the registry in NO_PROXY"
+	return "put its login into " + strings.ToUpper(e.scheme) + "_PROXY (http://USER:PASSWORD@HOST:PORT), or name the registry in NO_PROXY"
 }
 
 // proxyError returns the error of an answer of a proxy.
-func proxyError(proxy *url.URL, status string) error {
-	return &ProxyError{Proxy: withoutQuery(*proxy).String(), Status: status}
+func proxyError(proxy *url.URL, scheme, status string) error {
+	return &ProxyError{Proxy: withoutQuery(*proxy).String(), Status: status, scheme: scheme}
+}
+
+// connectError adds a way out to an error of a connection that the user's flags or
+// clock can mend.
+func connectError(err error) error {
+	var authority x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &authority):
+		return diag.Hinted(err, "if the registry has a certificate of a private authority, name the authority's file by --ca-file or SSL_CERT_FILE")
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return diag.Hinted(err, "the registry needs another certificate, unless this machine's clock is wrong")
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return diag.Hinted(err, "if the registry has no TLS, allow HTTP by --plain-http HOST:PORT")
+	}
+	return err
 }

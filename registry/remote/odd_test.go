@@ -2,10 +2,14 @@ package remote
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -122,4 +126,24 @@ func putJSON(t testing.TB, s *registry.Store, m ocispec.Index) ocispec.Descripto
 		t.Fatal(err)
 	}
 	return desc
+}
+
+// Errors of connections that a flag, a variable or the clock mends have a hint.
+func TestConnectHints(t *testing.T) {
+	secure, clear := httptest.NewTLSServer(http.NotFoundHandler()), httptest.NewServer(http.NotFoundHandler())
+	defer secure.Close()
+	defer clear.Close()
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	c := newClient(t, Options{TLSLoopback: true, Retries: -1})
+	_, private := c.Tags(t.Context(), strings.TrimPrefix(secure.URL, "https://")+"/x")
+	_, plain := c.Tags(t.Context(), strings.TrimPrefix(clear.URL, "http://")+"/x")
+	for want, err := range map[string]error{
+		"--ca-file": private, "--plain-http": plain, "clock": connectError(x509.CertificateInvalidError{Reason: x509.Expired}),
+		"HTTP_PROXY": proxyError(&url.URL{}, "http", ""), "HTTPS_PROXY": proxyError(&url.URL{}, "https", ""),
+	} {
+		var h interface{ Hint() string }
+		if !errors.As(err, &h) || !strings.Contains(h.Hint(), want) {
+			t.Errorf("%v: no hint with %s", err, want)
+		}
+	}
 }

@@ -461,6 +461,12 @@ func TestCAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	roundTrip(t, host, Options{TLSLoopback: true, CAFile: file})
+	if err := os.WriteFile(file, append([]byte("\ufeff"), pemOf(srv.Certificate().Raw)...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newClient(t, Options{TLSLoopback: true, CAFile: file}).Tags(t.Context(), host+"/none"); err != nil {
+		t.Errorf("certificates after a byte order mark: %v", err)
+	}
 	if err := os.WriteFile(file, []byte("none"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"mm-abi.org/mm/internal/httpx"
 )
 
 // ErrStalled reports a request without progress for [Options.Stall].
@@ -35,7 +37,7 @@ const (
 func newTransport(opt Options) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: opt.Stall, KeepAlive: 30 * time.Second}
 	return &watch{stall: opt.Stall, rate: opt.MinRate, tell: opt.Progress, base: &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
+		Proxy: httpx.Proxy,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, network, addr)
 			if err != nil {
@@ -45,7 +47,7 @@ func newTransport(opt Options) http.RoundTripper {
 		},
 		OnProxyConnectResponse: func(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
 			if resp.StatusCode != http.StatusOK {
-				return proxyError(proxy, resp.Status)
+				return proxyError(proxy, "https", resp.Status)
 			}
 			return nil
 		},
@@ -205,7 +207,7 @@ func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
 	mu.Unlock()
 	if proxy := w.asked(req); err == nil && resp.StatusCode == http.StatusProxyAuthRequired && proxy != nil {
 		resp.Body.Close()
-		err = proxyError(proxy, resp.Status)
+		err = proxyError(proxy, "http", resp.Status)
 	}
 	if err != nil {
 		err = orCause(ctx, err)

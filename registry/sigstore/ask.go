@@ -33,6 +33,9 @@ type asker struct {
 
 // newAsker returns an asker; a nil transport is the usual one.
 func newAsker(transport http.RoundTripper) asker {
+	if transport == nil {
+		transport = httpx.Transport()
+	}
 	return asker{http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, maxPatience, time.Second}
 }
 
