@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -18,7 +19,7 @@ const maxText = 16 << 20
 // remedy is the hint for a file of other bytes than declared. Only for a file that may have
 // been edited on purpose is it the declaration of the new digest.
 func remedy(root *os.Root, path string, want File) string {
-	f, err := root.Open(path)
+	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}

@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/fsx/fsxtest"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
@@ -98,14 +99,21 @@ func TestFIFOs(t *testing.T) {
 	if err := makeFIFO(blob); err != nil {
 		t.Skip(err)
 	}
-	done := make(chan error, 3)
+	done := make(chan error, 4)
 	go func() { done <- s.Verify(ctx, a.Layers[0].Descriptor) }()
 	go func() {
 		_, err := s.Checkout(ctx, a, t.TempDir(), CheckoutOptions{Link: true})
 		done <- err
 	}()
 	go func() { done <- func() error { _, err := s.OpenBlob(ctx, a.Layers[0].Descriptor); return err }() }()
-	for range 3 {
+	go func() {
+		_, err := open(t, t.TempDir(), Options{}).AddFile(ctx, blob, cas.AddOptions{Link: true})
+		if errors.Is(err, fsx.ErrIrregular) {
+			err = artifact.ErrCorrupt
+		}
+		done <- err
+	}()
+	for range 4 {
 		select {
 		case err := <-done:
 			if !errors.Is(err, artifact.ErrCorrupt) {

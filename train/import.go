@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/train/dataset"
 	"mm-abi.org/mm/train/llm"
 	"mm-abi.org/mm/train/nn"
@@ -79,7 +79,7 @@ func OpenBase(path string) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
 
 // isGGUF reports whether a file can be read and begins with the GGUF magic.
 func isGGUF(path string) bool {
-	f, err := os.Open(path)
+	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return false
 	}

@@ -238,7 +238,7 @@ func (f *files) Open(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.Open(path)
+	return fsx.OpenRegular(path)
 }
 
 // Path implements builds.Files.

@@ -362,7 +362,7 @@ func (w *Workspace) findEntry(ctx context.Context, arg, rest string) (*Located, 
 	if ref.Entry == "" && ref.Ref.Digest == "" {
 		l, err := w.findFolder(ctx, rest)
 		if l == nil && err == nil {
-			err = fault(diag.NoArtifact, "no OCI layout at "+rest, "mm push REF oci:DIR makes one")
+			err = fault(diag.NoArtifact, fmt.Sprintf("no OCI layout at %s: no file %s in it", rest, ocispec.ImageLayoutFile), "mm push REF oci:DIR makes one")
 		}
 		return l, err
 	}
@@ -436,7 +436,7 @@ func (w *Workspace) findBuild(ctx context.Context, arg, dir, want string) (*Loca
 	}
 	n, err := newest(ctx, s, dir, "", allow)
 	if errors.Is(err, errdef.ErrNotFound) {
-		return nil, fault(diag.NoArtifact, arg+" holds no such build", "mm ls --layout "+dir+" lists what is there")
+		return nil, fault(diag.NoArtifact, arg+" holds no such build"+whyNone(ctx, s), "mm ls --layout "+dir+" lists what is there")
 	}
 	if err != nil {
 		return nil, err
@@ -444,6 +444,28 @@ func (w *Workspace) findBuild(ctx context.Context, arg, dir, want string) (*Loca
 	l := inStore(s, arg, n.entry, n.desc)
 	l.repository, l.name = "", "" // a folder does not imply a name
 	return l, nil
+}
+
+// whyNone describes why a layout holds no build: nothing has a name, or an entry that
+// cannot be read.
+func whyNone(ctx context.Context, s *registry.Store) string {
+	tags, err := s.Tags(ctx)
+	if err != nil {
+		return ": " + err.Error()
+	}
+	if len(tags) == 0 {
+		return ": no entry of its index.json has a name, in the annotation " + ocispec.AnnotationRefName
+	}
+	for _, t := range tags {
+		id, err := artifact.Identify(ctx, s, t.Descriptor)
+		if err == nil && id.Version == "" {
+			err = errors.New("another tool's artifact: it states no name and version")
+		}
+		if err != nil {
+			return fmt.Sprintf(": %s: %v", t.Ref, err)
+		}
+	}
+	return ""
 }
 
 // findTarget finds the build whose target is in the folder dir of a layout, by

@@ -328,3 +328,34 @@ func TestList(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// A folder without a build that may be taken: the message describes why.
+func TestNoBuild(t *testing.T) {
+	w := newWorld(t)
+	s, err := registry.Open("one", registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tag(s, w.pack(s, build("a", "1.0.0", "laptop"), ""), "a:1.0.0")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	index, err := os.ReadFile("one/index.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, _, _ := strings.Cut(strings.SplitAfter(string(index), `"sha256:`)[1], `"`)
+	for name, c := range map[string]struct{ old, new, want string }{
+		"nameless": {"org.opencontainers.image.ref.name", "x", "ref.name"},
+		"absent":   {digest, strings.Repeat("0", 64), "not found"},
+		"unmarked": {"none", "", "oci-layout"},
+	} {
+		w.write(name+"/index.json", strings.ReplaceAll(string(index), c.old, c.new))
+		if name != "unmarked" {
+			w.write(name+"/oci-layout", `{"imageLayoutVersion":"1.0.0"}`)
+		}
+		if _, err := w.open(workspace.Options{}).Find(context.Background(), "oci:"+name); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}

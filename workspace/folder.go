@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"oras.land/oras-go/v2/content"
 
@@ -73,7 +74,7 @@ func compareFile(ctx context.Context, root *os.Root, s *registry.Store, l artifa
 	if info.Size() != l.Descriptor.Size {
 		return fmt.Errorf("it has %d bytes, %d were released", info.Size(), l.Descriptor.Size)
 	}
-	f, err := root.Open(name)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"mm-abi.org/mm/internal/fsx"
@@ -181,7 +182,7 @@ func folderFiles(ctx context.Context, dir string, ignored []string) ([]sign.Fold
 
 // folderFileDigest hashes one file below root.
 func folderFileDigest(ctx context.Context, root *os.Root, name string) (string, error) {
-	f, err := root.Open(name)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}

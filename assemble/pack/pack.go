@@ -125,7 +125,7 @@ func (k *packing) run(ctx context.Context) error {
 
 // convert writes the weights in the requested precision.
 func (k *packing) convert(ctx context.Context, full string) error {
-	f, err := os.Open(full)
+	f, err := fsx.OpenRegular(full)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func (p *program) skillInstall(ctx context.Context, w *workspace.Workspace, from
 			return err
 		}
 	}
-	archive, err := os.Open(from)
+	archive, err := fsx.OpenRegular(from)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -212,7 +211,7 @@ func Convert(ctx context.Context, dir, path string, opt Options) (*Model, error)
 
 // readBounded reads a file of the folder of at most limit bytes.
 func readBounded(dir, name string, limit int64) ([]byte, error) {
-	f, err := os.Open(filepath.Join(dir, name))
+	f, err := fsx.OpenRegular(filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"mm-abi.org/mm/core/safetensors"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // KeptFolder is the folder of a module with the files of [Model.Keep].
@@ -75,7 +75,7 @@ func (m *Model) Keep(dir string) (map[string][]byte, error) {
 
 // readHead reads the header of a weight file, with its length and padding.
 func readHead(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

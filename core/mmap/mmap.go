@@ -14,6 +14,8 @@ import (
 	"math"
 	"os"
 	"unsafe"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Map is one file mapped read-only. Writing to Data faults.
@@ -26,7 +28,7 @@ type Map struct {
 
 // Open maps the regular file at path. Data of an empty file is empty.
 func Open(path string) (*Map, error) {
-	f, err := os.Open(path)
+	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

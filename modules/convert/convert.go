@@ -14,7 +14,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,7 +80,7 @@ func GGUF(ctx context.Context, path string, opt Options) (string, error) {
 			file, err := WriteFile(d, weights, func(w io.Writer) error { return joined(fsx.Writer{Context: ctx, W: w}, f) })
 			return []modules.File{file}, err
 		}
-		in, err := os.Open(path)
+		in, err := fsx.OpenRegular(path)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +135,7 @@ func HuggingFace(ctx context.Context, folder string, opt Options) (string, error
 		} else if files, err = keep(d, files, kept); err != nil {
 			return nil, err
 		}
-		card, err := os.Open(filepath.Join(folder, cardFile))
+		card, err := fsx.OpenRegular(filepath.Join(folder, cardFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return files, nil
 		}

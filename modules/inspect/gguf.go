@@ -3,13 +3,13 @@ package inspect
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // The types of tokens that text cannot produce (llama.cpp, llama_token_type).
@@ -22,7 +22,7 @@ const (
 func (c *checker) gguf(entry string) {
 	at := "/export/gguf"
 	file, size, _ := c.locate(entry)
-	r, err := os.Open(file)
+	r, err := fsx.OpenRegular(file)
 	if err != nil {
 		c.fault(at, fmt.Sprintf("%s: %v", entry, reason(err)))
 		return

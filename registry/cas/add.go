@@ -43,7 +43,7 @@ func (s *Blobs) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	if err := s.writable(); err != nil {
 		return desc, err
 	}
-	f, err := os.Open(path)
+	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return desc, err
 	}
@@ -51,9 +51,6 @@ func (s *Blobs) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	fi, err := f.Stat()
 	if err != nil {
 		return desc, err
-	}
-	if !fi.Mode().IsRegular() {
-		return desc, errors.New("not a regular file")
 	}
 	desc = ocispec.Descriptor{MediaType: opt.MediaType, Size: fi.Size()}
 	if desc.MediaType == "" {

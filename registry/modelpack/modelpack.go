@@ -136,7 +136,7 @@ func describe(m *modules.Manifest, add func(path, media string) (ocispec.Descrip
 
 // hash describes a file by its bytes.
 func hash(ctx context.Context, path, media string) (ocispec.Descriptor, error) {
-	f, err := os.Open(path)
+	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/httpx"
 )
 
@@ -140,7 +140,7 @@ func New(opt Options) (*Client, error) {
 
 // trusting adds the authorities in file to the system's or those of conf.
 func trusting(conf *tls.Config, file string) (*tls.Config, error) {
-	data, err := os.ReadFile(file)
+	data, err := fsx.ReadFile(file, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate authorities: %w", err)
 	}

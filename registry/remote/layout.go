@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"oras.land/oras-go/v2/errdef"
 
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
@@ -91,6 +93,9 @@ func (c *Client) copyBlob(ctx context.Context, src, dst *registry.Store, desc oc
 		kind = Present
 	case link:
 		got, err := dst.AddFile(ctx, src.BlobPath(desc), cas.AddOptions{MediaType: desc.MediaType, Link: true, Rehash: true})
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fsx.ErrIrregular) {
+			return fmt.Errorf("%w: %w", artifact.ErrCorrupt, err)
+		}
 		if err != nil {
 			return err
 		}

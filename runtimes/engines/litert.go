@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
@@ -109,7 +109,7 @@ var liteRTElems = map[string]runtimes.Elem{"float32": runtimes.Float32, "int32":
 
 // CheckLiteRT reads a file and returns why the engine refuses it.
 func CheckLiteRT(path string) (m *htp.LiteRT, err error) {
-	f, err := os.Open(path)
+	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"mm-abi.org/mm/assemble/export/coreml"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/ovir"
 )
@@ -38,7 +39,7 @@ func unread(path string, err error) error {
 }
 
 func (v *View) tflite(path string) (err error) {
-	f, err := os.Open(path)
+	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (v *View) tflite(path string) (err error) {
 }
 
 func (v *View) executorch(path string) (err error) {
-	f, err := os.Open(path)
+	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return err
 	}

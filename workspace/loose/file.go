@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/assemble/export/coreml"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
@@ -130,7 +131,7 @@ type files struct{ dir string }
 
 // Open implements builds.Files.
 func (f files) Open(name string) (*os.File, error) {
-	return os.Open(filepath.Join(f.dir, filepath.FromSlash(name)))
+	return fsx.OpenRegular(filepath.Join(f.dir, filepath.FromSlash(name)))
 }
 
 // Path implements builds.Files.

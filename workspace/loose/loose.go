@@ -273,7 +273,7 @@ func (f *ownFiles) Open(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.Open(path)
+	return fsx.OpenRegular(path)
 }
 
 // Path implements builds.Files.

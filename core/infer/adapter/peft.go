@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/safetensors"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // config holds the relevant fields of adapter_config.json.
@@ -143,7 +143,7 @@ func openPEFT(dir string, m Model) (Adapter, error) {
 }
 
 func readConfig(path string) (config, error) {
-	f, err := os.Open(path)
+	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return config{}, err
 	}
