@@ -401,3 +401,19 @@ func TestAlternatives(t *testing.T) {
 		t.Errorf("got %v, want %s", list, want)
 	}
 }
+
+// A name that is too long has one fault.
+func TestLongName(t *testing.T) {
+	for length, want := range map[int]int{128: 0, 129: 1} {
+		doc, _ := schemas.Parse("g", []byte("name: "+strings.Repeat("a", length)+"\nversion: 0.1.0\ncore: {llm: {ref: a@^1}}\nexports: {x: {gguf: {quant: fp16}}}\n"))
+		var found diag.List
+		for _, d := range doc.Validate(schemas.Graph) {
+			if d.Pos.Line == 1 {
+				found = append(found, d)
+			}
+		}
+		if len(found) != want || want == 1 && found[0].Code != diag.OutOfRange {
+			t.Errorf("%d characters: %v", length, found)
+		}
+	}
+}

@@ -55,7 +55,11 @@ func ownCompiler() *compiler {
 // its position.
 func (d *Document) Validate(kind Kind) diag.List {
 	var list diag.List
-	for _, f := range compiled(kind).validate(d.value) {
+	faults := compiled(kind).validate(d.value)
+	for _, f := range faults {
+		if (f.keyword == "format" || f.keyword == "pattern") && slices.ContainsFunc(faults, func(other fault) bool { return other.keyword == "maxLength" && other.at == f.at }) {
+			continue // formats bound the length, too
+		}
 		d.fault(f, &list)
 	}
 	list.Sort()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,13 +24,25 @@ type config struct {
 
 func parseConfig(b []byte) (*config, error) {
 	c := &config{heeded: map[string]bool{}}
-	if err := json.Unmarshal(b, &c.raw); err != nil {
+	if err := json.Unmarshal(quoteNonFinite(b), &c.raw); err != nil {
 		return nil, err
 	}
 	if c.raw == nil {
 		return nil, errors.New("not a JSON object")
 	}
 	return c, nil
+}
+
+// quoteNonFinite puts NaN, Infinity and -Infinity into quotes. Python writes them
+// into JSON, which has no such numbers.
+func quoteNonFinite(b []byte) []byte {
+	words := regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+	return words.ReplaceAllFunc(b, func(word []byte) []byte {
+		if word[0] == '"' {
+			return word
+		}
+		return strconv.AppendQuote(nil, string(word))
+	})
 }
 
 const maxFaults = 16

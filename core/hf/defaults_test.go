@@ -71,3 +71,24 @@ func TestValuesRefused(t *testing.T) {
 		}
 	}
 }
+
+// Numbers that Python writes and JSON lacks are texts, so that a key that is not a
+// limit reports them.
+func TestNonFinite(t *testing.T) {
+	c, err := parseConfig([]byte(`{"a": NaN, "b": [0.0, Infinity], "c": -Infinity, "d": "NaN \" Infinity", "e\\": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"a": `"NaN"`, "b": `[0.0, "Infinity"]`, "c": `"-Infinity"`, "d": `"NaN \" Infinity"`, `e\`: "1"} {
+		if got := string(c.raw[key]); got != want {
+			t.Errorf("key %s: got %s, want %s", key, got, want)
+		}
+	}
+	if c.float("a", 1); len(c.errs) != 1 || !strings.Contains(c.errs[0].Error(), `key a: bad value "NaN"`) {
+		t.Errorf("got %v", c.errs)
+	}
+	r := shapeReader{config: &config{raw: map[string]json.RawMessage{"time_step_limit": c.raw["b"]}, heeded: map[string]bool{}}}
+	if r.steps(); len(r.errs) > 0 {
+		t.Errorf("no limit of steps: %v", r.errs)
+	}
+}
