@@ -108,7 +108,10 @@ func Groups() (names []string) {
 func (m Manual) prepare(c *cli.Command, path string, must map[cli.Flag]bool) {
 	c.HideHelpCommand = true
 	c.Description = strings.Trim(c.Description, "\n")
-	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return flagError(err, c.Flags) }
+	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error {
+		setLater(c.Flags, ctx.Lineage()[1].Args().Slice()) // its own are not set yet
+		return flagError(err, c.Flags)
+	}
 	if len(c.Subcommands) > 0 && c.Action == nil {
 		c.Action = m.noCommand(path, c.Subcommands)
 	}
@@ -210,6 +213,19 @@ var (
 	})
 	emptyFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^flag needs an argument: --?(.*)$`) })
 )
+
+// setLater sets the booleans among the arguments of a faulty command, which package flag
+// did not reach: --json decides how the error is printed.
+func setLater(flags []cli.Flag, args []string) {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	for _, f := range flags {
+		if b, ok := f.(*cli.BoolFlag); ok && b.Destination != nil && slices.Contains(args, "--"+b.Name) {
+			*b.Destination = true
+		}
+	}
+}
 
 // flagError rewrites an error of package flag: it adds the nearest flag, or
 // the kind of value that a flag wants.

@@ -96,10 +96,7 @@ func (p *program) skillTools(c *cli.Context) error {
 	dir := c.Args().First()
 	m, list := modules.Load(dir)
 	if list.Failed() {
-		if err := p.Diagnose(p.Stderr, list); err != nil {
-			return err
-		}
-		return reported{list.Err()}
+		return list.Err()
 	}
 	if m.Runtime == nil || m.Runtime.MCP == nil {
 		return diag.Usagef("%s: not a skill with runtime: {mcp: …}", m.ID())
