@@ -29,7 +29,8 @@ const (
 	KeyAddEOS           = "tokenizer.ggml.add_eos_token"      // bool
 	KeyAddSpacePrefix   = "tokenizer.ggml.add_space_prefix"   // bool
 	KeyRemoveExtraSpace = "tokenizer.ggml.remove_extra_whitespaces"
-	KeyChatTemplate     = "tokenizer.chat_template" // str, Jinja
+	KeyChatTemplate     = "tokenizer.chat_template"  // str, Jinja
+	KeyChatTemplates    = "tokenizer.chat_templates" // array of str: names of further ones, each in a key
 )
 
 // ArchKey is a key with the architecture's name as prefix.

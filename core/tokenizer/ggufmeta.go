@@ -67,6 +67,13 @@ func readGGUF(f *gguf.File) (v Vocabulary, words *lexicon, merges mergeList, err
 	if v.Template, err = gguf.GetOr(f, gguf.KeyChatTemplate, ""); err != nil {
 		return v, nil, merges, err
 	}
+	if v.Template == "" && f.Has(gguf.KeyChatTemplates) {
+		names, err := f.Strings(gguf.KeyChatTemplates)
+		if err != nil {
+			return v, nil, merges, err
+		}
+		v.Template = noDefault(names.Slice())
+	}
 	return v, words, merges, v.checkTokens(words.size(), merges.n, words.token)
 }
 

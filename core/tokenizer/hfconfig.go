@@ -334,10 +334,27 @@ func hfTemplate(raw json.RawMessage) (string, error) {
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return "", err
 	}
+	names := make([]string, 0, len(list))
 	for _, t := range list {
 		if t.Name == "default" {
 			return t.Template, nil
 		}
+		names = append(names, t.Name)
 	}
-	return "", nil
+	return noDefault(names), nil
+}
+
+// noDefault returns a template that refuses every conversation: there are others, of
+// which none is the default, as in transformers.
+func noDefault(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	var plain []string
+	for _, name := range names[:min(len(names), 8)] {
+		if name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == "" {
+			plain = append(plain, name)
+		}
+	}
+	return fmt.Sprintf("{{ raise_exception('%d chat templates (%s), none named default: choose one as chat_template.jinja') }}", len(names), strings.Join(plain, ", "))
 }

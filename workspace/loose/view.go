@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/diag"
@@ -290,6 +291,11 @@ func (v *View) gguf(path string) error {
 	v.GGUF = g
 	if _, err := infer.CheckFile(f); err != nil {
 		v.Refusals = append(v.Refusals, err.Error())
+	}
+	if template, err := gguf.GetOr(f, gguf.KeyChatTemplate, ""); err == nil && template != "" {
+		if _, err := chat.Parse(template); err != nil {
+			v.Refusals = append(v.Refusals, err.Error()+" (mm run --raw continues the prompt without it)")
+		}
 	}
 	v.Runs = len(v.Refusals) == 0
 	return nil

@@ -1,4 +1,4 @@
-"""Answers for workspace/modelfile's tests, one line of JSON for each line on stdin.
+"""Answers for workspace/loose's tests, one line of JSON for each line on stdin.
 
 "ports MODEL": the inputs and outputs that ONNX Runtime reports.
 "run MODEL DIR NAME": runs MODEL on DIR/in0.npy, … and writes its output NAME
