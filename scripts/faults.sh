@@ -40,7 +40,7 @@ op() {
 points=0 corrupt=0
 sound() { # OP POINT
   points=$((points + 1))
-  if ! "$mm" fsck >"$work/fsck" 2>&1 || ! "$mm" verify m-lite:before --key "$work/base/keys/mm.pub" --layout "" >"$work/verify" 2>&1; then
+  if ! "$mm" fsck >"$work/fsck" 2>&1 || ! "$mm" verify m-lite:before --key "$work/base/keys/mm.pub" >"$work/verify" 2>&1; then
     corrupt=$((corrupt + 1))
     echo "CORRUPT after $1 $2"; cat "$work/fsck" "$work/verify" 2>/dev/null
   fi

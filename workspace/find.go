@@ -71,6 +71,9 @@ func (l *Located) Remote() bool { return l.store == nil }
 //
 // If there is none, the error is diag.NoArtifact.
 func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
+	if arg == "" {
+		return nil, diag.Usagef("empty reference, want NAME:VERSION, a digest or a folder")
+	}
 	if rest, ok := strings.CutPrefix(arg, "oci:"); ok {
 		return w.findEntry(ctx, arg, rest)
 	}

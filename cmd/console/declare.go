@@ -112,9 +112,17 @@ func (d Declarations) flag(line string) cli.Flag {
 	case "bool":
 		return &cli.BoolFlag{Name: name, Aliases: aliases, Usage: usage, Hidden: hidden, Destination: d.Bools[name]}
 	case "string":
-		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: usage, Required: required, Value: value, DefaultText: shown, EnvVars: variables}
+		return &cli.StringFlag{Name: name, Aliases: aliases, Usage: usage, Required: required, Value: value, DefaultText: shown, EnvVars: variables, Action: notEmpty(name, usage)}
 	case "strings":
-		return &cli.StringSliceFlag{Name: name, Aliases: aliases, Usage: usage, Required: required}
+		empty := notEmpty(name, usage)
+		return &cli.StringSliceFlag{Name: name, Aliases: aliases, Usage: usage, Required: required, Action: func(c *cli.Context, all []string) error {
+			for _, v := range all {
+				if err := empty(c, v); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
 	case "int":
 		return &cli.IntFlag{Name: name, Aliases: aliases, Usage: usage, Value: parsed[int](value), DefaultText: shown, Action: atLeast[int](name, least)}
 	case "int64":
@@ -154,6 +162,22 @@ func parsed[T number](text string) (v T) {
 		panic(fmt.Sprintf("number %q: %v", text, err))
 	}
 	return v
+}
+
+// notEmpty refuses an empty value of a flag that names something, as from an unset
+// variable of a shell: --out "" would write nothing, --trust "" trust the default.
+func notEmpty(name, usage string) func(*cli.Context, string) error {
+	_, word, _ := strings.Cut(usage, "`")
+	word, _, _ = strings.Cut(word, "`")
+	if name == "target" {
+		word = "TARGET"
+	}
+	return func(_ *cli.Context, value string) error {
+		if value != "" || word == "" || word == "TEXT" {
+			return nil
+		}
+		return diag.Usagef("--%s: empty value, want %s", name, word)
+	}
 }
 
 // atLeast returns a check that refuses a number of a flag below least, or none without
