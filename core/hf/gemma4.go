@@ -15,6 +15,9 @@ func gemma4Names(other map[string]string) names {
 		perLayer: "model.embed_tokens_per_layer", "per_layer_model_proj": "model.per_layer_model_projection", "per_layer_proj_norm": "model.per_layer_projection_norm",
 		"inp_gate": "per_layer_input_gate", "proj": "per_layer_projection", "post_norm": "post_per_layer_input_norm",
 		"layer_output_scale.weight": "layer_scalar",
+		"ffn_gate_inp":              "router.proj", arch.RouterScale: "router.scale", arch.ExpertScales: "router.per_expert_scale",
+		arch.GateUpExperts: "experts.gate_up_proj", "ffn_down_exps.weight": "experts.down_proj",
+		"pre_ffw_norm_2": "pre_feedforward_layernorm_2", "post_ffw_norm_1": "post_feedforward_layernorm_1", "post_ffw_norm_2": "post_feedforward_layernorm_2",
 	})
 	return n
 }
@@ -51,8 +54,10 @@ func (r *shapeReader) gemma4() {
 	}
 	s.Altup = &arch.Altup{Streams: 1, PerLayer: r.countOr("hidden_size_per_layer_input", 256), Shared: r.countOr("num_kv_shared_layers", 0)}
 	s.WideShared = r.flag("use_double_wide_mlp", false) && s.Altup.Shared > 0
-	r.must("enable_moe_block", false)
-	for _, key := range []string{"num_experts", "top_k_experts", "moe_intermediate_size"} { // of the blocks that are refused
+	if r.flag("enable_moe_block", false) {
+		s.Experts, s.ExpertsUsed, s.ExpertHidden = r.count("num_experts"), r.count("top_k_experts"), r.count("moe_intermediate_size")
+	}
+	for _, key := range []string{"num_experts", "top_k_experts", "moe_intermediate_size"} { // of the blocks that are disabled
 		r.has(key)
 	}
 	if rows := r.countOr("vocab_size_per_layer_input", 262144); s.Altup.PerLayer > 0 {

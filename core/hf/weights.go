@@ -217,7 +217,7 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 			return
 		}
 	}
-	experts := !stacked && strings.Contains(part, "_exps")
+	experts := !stacked && ofExperts(part)
 	for i := range n {
 		one := name
 		if stacked {
@@ -253,6 +253,11 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 	b.out = append(b.out, gguf.Source{Name: t.Name, Type: src.to, Dims: t.Dims, Data: &src})
 }
 
+// ofExperts reports whether a part has a matrix, or a bias, of each expert.
+func ofExperts(part string) bool {
+	return strings.Contains(part, "_exps") && part != arch.ExpertScales
+}
+
 // alike reports whether two shapes differ only in sides of 1, or in the groups of
 // a norm.
 func alike(got, want []int) bool {
@@ -267,7 +272,7 @@ func alike(got, want []int) bool {
 func (b *builder) arrange(src *source, t arch.Tensor) error {
 	want := slices.Clone(t.Dims)
 	slices.Reverse(want) // outermost first
-	if len(src.parts) > 1 || len(want) == 3 || strings.Contains(src.part, "_exps") {
+	if len(src.parts) > 1 || len(want) == 3 || ofExperts(src.part) {
 		want = want[1:]
 	}
 	src.rows, src.cols, src.step, src.width = want[0], 1, 1, want[0]

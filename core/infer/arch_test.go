@@ -40,6 +40,7 @@ func small(name string) Config {
 		c.Layers, c.Window, c.Windowed, c.Local, c.Rope.Base, c.LogitCap = 6, 260, []bool{true, false, true, true, true, false}, &local, 1e6, 30
 		c.LocalHeadDim, c.LocalKVHeads, c.WideShared = 8, 4, true
 		c.Altup = &arch.Altup{Streams: 1, PerLayer: 12, Shared: 3}
+		c.Experts, c.ExpertsUsed, c.ExpertHidden = 6, 2, 32
 	case "phi3":
 		c.Rope.Scaling, c.Rope.OriginalContext, c.Rope.AttentionFactor = arch.LongRope, 64, 1.2
 	case "smollm3":
@@ -147,6 +148,10 @@ func weightsOf(c Config, seed uint64) Memory {
 				x[i] = 1 + x[i]*x[i]
 			case strings.Contains(t.Name, "norm") && strings.HasSuffix(t.Name, ".weight"):
 				x[i] = 1 + 0.2*x[i]
+			case strings.HasSuffix(t.Name, arch.ExpertScales):
+				x[i] = 1 + 0.2*x[i]
+			case strings.HasSuffix(t.Name, arch.RouterScale): // which is divided by √C
+				x[i] = (1 + 0.2*x[i]) * float32(math.Sqrt(float64(c.Width)))
 			case strings.HasSuffix(t.Name, ".ssm_a"): // decays
 				x[i] = -0.1 - x[i]*x[i]
 			case strings.HasSuffix(t.Name, ".bias"):
@@ -306,5 +311,34 @@ func TestUnknownTensor(t *testing.T) {
 	w["blk.2.attn_sinks.weight"] = Array{[]int{4}, make([]float32, 4)}
 	if _, err := New(cfg, w, Options{Threads: 1}); err == nil || !strings.Contains(err.Error(), "blk.2.attn_sinks.weight") {
 		t.Error(err)
+	}
+}
+
+// TestGatesWithProducts: logits of experts with gates and products in one tensor are those of two tensors.
+func TestGatesWithProducts(t *testing.T) {
+	cfg := small("qwen3moe")
+	weights := weightsOf(cfg, 1)
+	read := func(w Memory) []float32 {
+		t.Helper()
+		s := open(t, cfg, w, SessionOptions{KV: "f32"})
+		if err := s.Feed(t.Context(), draw(20, cfg.Vocab)); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(s.Logits())
+	}
+	want := read(weights)
+	for i := range cfg.Layers {
+		name := func(part string) string { return arch.Block(i) + part }
+		gates, ups, n := weights[name("ffn_gate_exps.weight")].Data, weights[name("ffn_up_exps.weight")].Data, cfg.Width*cfg.ExpertHidden
+		var both []float32
+		for e := range cfg.Experts {
+			both = append(append(both, gates[e*n:][:n]...), ups[e*n:][:n]...)
+		}
+		weights[name(arch.GateUpExperts)] = Array{[]int{cfg.Width, 2 * cfg.ExpertHidden, cfg.Experts}, both}
+		delete(weights, name("ffn_gate_exps.weight"))
+		delete(weights, name("ffn_up_exps.weight"))
+	}
+	if got := read(weights); !slices.Equal(got, want) {
+		t.Error("the logits differ")
 	}
 }

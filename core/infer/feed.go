@@ -10,10 +10,43 @@ import (
 
 // feedForward computes out from normed: T×C.
 func (w *work) feedForward(y *layer) {
-	if y.experts != nil {
+	switch {
+	case y.routerNorm.gain != nil:
+		w.joined(y)
+	case y.experts != nil:
+		w.multiply(&w.normed, term{&y.router, &w.routes}) // routes: T×E
 		w.mixture(y)
-		return
+		if w.m.cfg.SharedHidden > 0 {
+			w.shared(y)
+		}
+	default:
+		w.dense(y)
 	}
+}
+
+// joined computes the sum of a feed-forward layer and of experts, which read
+// the residual stream through further norms.
+func (w *work) joined(y *layer) {
+	c := &w.m.cfg
+	w.dense(y)
+	w.densePart.resize(w.rows, c.Width)
+	for t := range w.rows {
+		row := w.densePart.row(t, c.Width)
+		y.densePost.apply(row, w.out.row(t, c.Width), c.Epsilon)
+	}
+	w.norm(&y.routerNorm)
+	w.multiply(&w.normed, term{&y.router, &w.routes}) // routes: T×E
+	w.norm(&y.expertNorm)
+	w.mixture(y)
+	for t := range w.rows {
+		row := w.out.row(t, c.Width)
+		y.expertPost.apply(row, row, c.Epsilon)
+		tensor.Add(row, w.densePart.row(t, c.Width))
+	}
+}
+
+// dense computes the feed-forward layer of every position.
+func (w *work) dense(y *layer) {
 	w.hidden.Resize(w.rows, y.wide)
 	if y.cutoff != arch.Dense {
 		w.sparse(y) // hidden: T×F
@@ -128,12 +161,11 @@ type choice struct {
 	weight float32
 }
 
-// mixture computes out as the weighted sum of the experts that the router
-// chooses for each position (Shazeer et al., arXiv 1701.06538). The sum is in
+// mixture computes out as the weighted sum of the experts that routes
+// choose for each position (Shazeer et al., arXiv 1701.06538). The sum is in
 // the order of the experts, independent of the batch.
 func (w *work) mixture(y *layer) {
 	c := &w.m.cfg
-	w.multiply(&w.normed, term{&y.router, &w.routes}) // routes: T×E
 	for e := range w.chosen {
 		w.chosen[e] = w.chosen[e][:0]
 	}
@@ -144,6 +176,11 @@ func (w *work) mixture(y *layer) {
 			w.route(t, w.routes.row(t, c.Experts))
 		}
 		clear(w.out.row(t, c.Width))
+		if y.expertScales != nil {
+			for _, e := range w.picks {
+				w.chosen[e][len(w.chosen[e])-1].weight *= y.expertScales[e]
+			}
+		}
 	}
 	for e := range y.experts {
 		chosen := w.chosen[e]
@@ -161,9 +198,6 @@ func (w *work) mixture(y *layer) {
 		for i, p := range chosen {
 			tensor.Axpy(w.out.row(p.row, c.Width), p.weight, w.part.row(i, c.Width))
 		}
-	}
-	if c.SharedHidden > 0 {
-		w.shared(y)
 	}
 }
 

@@ -101,7 +101,7 @@ func (m *Model) hashWeights(h hash.Hash) {
 				hashFloats(h, v)
 			}
 		}
-		for _, v := range [][]float32{y.routerBias, y.sharedGate, y.sinks} {
+		for _, v := range [][]float32{y.routerBias, y.sharedGate, y.sinks, y.routerNorm.gain, y.expertNorm.gain, y.densePost.gain, y.expertPost.gain, y.expertScales} {
 			if v != nil {
 				hashFloats(h, v)
 			}

@@ -221,11 +221,12 @@ type work struct {
 	angle      []angles    // one a rotation
 	capped     []float32   // V
 
-	routes matrix      // T×E
-	chosen [][]choice  // by expert
-	picks  []int       // experts of a row
-	picked panel.Batch // rows of an expert
-	part   matrix      // their results
+	routes    matrix      // T×E
+	chosen    [][]choice  // by expert
+	picks     []int       // experts of a row
+	picked    panel.Batch // rows of an expert
+	part      matrix      // their results
+	densePart matrix      // T×C, the result of the feed-forward layer next to them
 
 	latent    latentWork
 	mixing    mixWork

@@ -119,9 +119,14 @@ type layer struct {
 	routerBias []float32 // E, added to the scores that choose experts, or nil
 	experts    []feed    // experts that the router chooses from, instead of feed
 	hiddenPost norm      // C, of the result
-	cutoff     float32   // of gates, or arch.Dense
-	wide       int       // F of the layer
-	scale      []float32 // one factor of the result, or nil
+
+	routerNorm, expertNorm norm      // C, of the inputs of router and experts next to feed
+	densePost, expertPost  norm      // C, of the results of feed and experts
+	expertScales           []float32 // E, factors of the experts' weights, or nil
+
+	cutoff float32   // of gates, or arch.Dense
+	wide   int       // F of the layer
+	scale  []float32 // one factor of the result, or nil
 
 	altup *altupLayer // of several residual streams, or nil
 }

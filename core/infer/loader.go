@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/quant/panel"
+	"mm-abi.org/mm/core/tensor"
 )
 
 func (m *Model) load(l *loader) {
@@ -152,13 +153,14 @@ func (y *layer) loadFeed(l *loader, c Config) {
 	switch style := c.Style(); {
 	case l.expects("ffn_gate_inp.weight"):
 		y.loadExperts(l, c)
+		if style.Joined {
+			y.loadDense(l, c)
+		}
 	case !style.Gated:
 		y.feed.up = l.linear("ffn_up", c.Width, y.wide)
 		y.feed.down = l.linear("ffn_down", y.wide, c.Width)
 	case l.expects("ffn_gate.weight"):
-		y.feed.gate = l.linear("ffn_gate", c.Width, y.wide)
-		y.feed.up = l.linear("ffn_up", c.Width, y.wide)
-		y.feed.down = l.linear("ffn_down", y.wide, c.Width)
+		y.loadDense(l, c)
 	default:
 		parts := l.linears("ffn_up", c.Width, c.Hidden, c.Hidden)
 		y.feed.gate, y.feed.up = parts[0], parts[1]
@@ -166,11 +168,23 @@ func (y *layer) loadFeed(l *loader, c Config) {
 	}
 }
 
+// loadDense loads a feed-forward layer with a gate.
+func (y *layer) loadDense(l *loader, c Config) {
+	y.feed.gate = l.linear("ffn_gate", c.Width, y.wide)
+	y.feed.up = l.linear("ffn_up", c.Width, y.wide)
+	y.feed.down = l.linear("ffn_down", y.wide, c.Width)
+}
+
 // loadExperts loads the router and the experts, which are in one tensor of
 // three dimensions or, in older files, in one for each.
 func (y *layer) loadExperts(l *loader, c Config) {
 	y.router = l.linear("ffn_gate_inp", c.Width, c.Experts)
 	y.routerBias = l.vector("exp_probs_b.bias", c.Experts)
+	if y.routerNorm.gain = l.vector(arch.RouterScale, c.Width); y.routerNorm.gain != nil {
+		tensor.Scale(y.routerNorm.gain, float32(1/math.Sqrt(float64(c.Width))))
+		y.expertNorm, y.densePost, y.expertPost = l.norm("pre_ffw_norm_2", c.Width, c.Style()), l.norm("post_ffw_norm_1", c.Width, c.Style()), l.norm("post_ffw_norm_2", c.Width, c.Style())
+		y.expertScales = l.vector(arch.ExpertScales, c.Experts)
+	}
 	y.experts = make([]feed, c.Experts)
 	gates, ups := l.vector("ffn_gate_exps.bias", c.Experts*c.ExpertHidden), l.vector("ffn_up_exps.bias", c.Experts*c.ExpertHidden)
 	downs := l.vector("ffn_down_exps.bias", c.Experts*c.Width)
@@ -183,6 +197,15 @@ func (y *layer) loadExperts(l *loader, c Config) {
 				up:   l.linear(name("ffn_up"), c.Width, c.ExpertHidden),
 				down: l.linear(name("ffn_down"), c.ExpertHidden, c.Width),
 			}
+			continue
+		}
+		if l.expects(arch.GateUpExperts) {
+			y.experts[e] = feed{
+				gate: l.slice("ffn_gate_up_exps", nil, 2*e, 2*c.Experts, c.Width, c.ExpertHidden),
+				up:   l.slice("ffn_gate_up_exps", nil, 2*e+1, 2*c.Experts, c.Width, c.ExpertHidden),
+				down: l.slice("ffn_down_exps", nil, e, c.Experts, c.ExpertHidden, c.Width),
+			}
+			y.experts[e].gate.expert, y.experts[e].up.expert = e, e
 			continue
 		}
 		y.experts[e] = feed{

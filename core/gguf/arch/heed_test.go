@@ -307,7 +307,15 @@ func TestHeeded(t *testing.T) {
 			s.LocalKVHeads = 3
 			return nil, nil
 		}, "4 heads cannot share 3 key/value heads", nil},
-		{"experts of gemma4", "gemma4", key("gemma4.expert_count", uint32(4)), "architecture gemma4 does not support experts", nil},
+		{"missing experts of gemma4", "gemma4", key("gemma4.expert_count", uint32(4)), "gemma4.expert_used_count", nil},
+		{"experts of gemma4", "gemma4", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.Experts, s.ExpertsUsed, s.ExpertHidden = 4, 2, 32
+			return nil, nil
+		}, "", func(s arch.Shape) bool { return s.HasExperts(0) && s.ExpertHidden == 32 && s.HiddenOf(0) == 64 }},
+		{"more experts of gemma4 than there are", "gemma4", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.Experts, s.ExpertsUsed, s.ExpertHidden = 4, 5, 32
+			return nil, nil
+		}, "bad number of experts used: got 5, want 1 to 4", nil},
 		{"no numbers of gemma4's tokens", "gemma4", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
 			s.Altup.PerLayer = 0
 			return nil, nil

@@ -381,7 +381,7 @@ func (r *reader) experts(s *Shape) {
 		}
 		return
 	}
-	if _, dense := r.f.Tensor(Block(0) + "ffn_gate.weight"); dense && !r.style.counted && !r.style.lead {
+	if _, dense := r.f.Tensor(Block(0) + "ffn_gate.weight"); dense && !r.style.counted && !r.style.lead && !r.style.Joined {
 		r.fail(fmt.Errorf("key %s: got %d, but layer 0 is without experts: mixed layers are not supported", keyExperts.In(r.arch), n))
 	}
 	s.Experts, s.ExpertsUsed = n, r.count(keyExpertsUsed)

@@ -106,6 +106,10 @@ type Style struct {
 	// SharedGate multiplies the shared expert by σ(w·x).
 	SharedGate bool
 
+	// Joined adds the results of a feed-forward layer and of experts, each normalized,
+	// in layers with experts. The router and the experts have norms of the input.
+	Joined bool
+
 	parallel bool    // attention and feed-forward may read the same residual
 	experts  bool    // experts are supported
 	must     bool    // and required
@@ -153,7 +157,7 @@ var styles = map[string]Style{
 	"gemma2":        {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
 	"gemma3":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
 	"gemma3n":       {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 5, local: true, caps: true, logits: usualLogits, altup: true},
-	"gemma4":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true, altup: true, single: true},
+	"gemma4":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true, altup: true, single: true, experts: true, Joined: true},
 	"phi3":          {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
 	"smollm3":       {Activation: SiLU, Gated: true, unrotate: 4},
 	"olmo2":         {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, every: 4, unscaled: true},

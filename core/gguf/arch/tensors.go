@@ -29,6 +29,13 @@ const (
 	RopeLong          = "rope_factors_long.weight"
 )
 
+// Names of tensors of experts in a layer.
+const (
+	GateUpExperts = "ffn_gate_up_exps.weight"
+	RouterScale   = "ffn_gate_inp.scale"
+	ExpertScales  = "ffn_down_exps.scale"
+)
+
 // Block returns the prefix of the names of layer i.
 func Block(i int) string { return fmt.Sprintf("blk.%d.", i) }
 
@@ -183,6 +190,9 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 func (s Shape) feedForward(l *list, i int) {
 	y := s.Style()
 	switch {
+	case s.HasExperts(i) && y.Joined:
+		s.dense(l, i)
+		s.joined(l)
 	case s.HasExperts(i) && l.holds("ffn_gate.0.weight"):
 		l.add("ffn_gate_inp.weight", false, s.Width, s.Experts)
 		for e := range s.Experts {
@@ -195,9 +205,7 @@ func (s Shape) feedForward(l *list, i int) {
 		if y.groups {
 			l.add("exp_probs_b.bias", true, s.Experts)
 		}
-		l.add("ffn_gate_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
-		l.add("ffn_up_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
-		l.add("ffn_down_exps.weight", false, s.ExpertHidden, s.Width, s.Experts)
+		s.stacked(l)
 		s.besideExperts(l)
 	case !y.Gated:
 		l.matrix("ffn_up", s.Width, s.Hidden)
@@ -206,9 +214,38 @@ func (s Shape) feedForward(l *list, i int) {
 		l.matrix("ffn_up", s.Width, 2*s.Hidden)
 		l.matrix("ffn_down", s.Hidden, s.Width)
 	default:
-		l.matrix("ffn_gate", s.Width, s.HiddenOf(i))
-		l.matrix("ffn_up", s.Width, s.HiddenOf(i))
-		l.matrix("ffn_down", s.HiddenOf(i), s.Width)
+		s.dense(l, i)
+	}
+}
+
+// dense lists a feed-forward layer with a gate.
+func (s Shape) dense(l *list, i int) {
+	l.matrix("ffn_gate", s.Width, s.HiddenOf(i))
+	l.matrix("ffn_up", s.Width, s.HiddenOf(i))
+	l.matrix("ffn_down", s.HiddenOf(i), s.Width)
+}
+
+// stacked lists the matrices of all experts, whose gates may be in one tensor with
+// the other products.
+func (s Shape) stacked(l *list) {
+	y := s.Style()
+	if !y.ExpertBias && (l.holds(GateUpExperts) || y.Joined && !l.holds("ffn_gate_exps.weight")) {
+		l.add(GateUpExperts, false, s.Width, 2*s.ExpertHidden, s.Experts)
+	} else {
+		l.add("ffn_gate_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
+		l.add("ffn_up_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
+	}
+	l.add("ffn_down_exps.weight", false, s.ExpertHidden, s.Width, s.Experts)
+}
+
+// joined lists the router, the experts, and the norms of a layer with both halves.
+func (s Shape) joined(l *list) {
+	l.add("ffn_gate_inp.weight", false, s.Width, s.Experts)
+	l.add(RouterScale, false, s.Width)
+	s.stacked(l)
+	l.add(ExpertScales, true, s.Experts)
+	for _, name := range []string{"pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"} {
+		l.norm(name, s.Width)
 	}
 }
 

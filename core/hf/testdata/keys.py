@@ -4,7 +4,7 @@
 #   python keys.py MODELS OUT [NAME...]
 #
 # MODELS is what models.py wrote; without names, the first model of each class is
-# taken. OUT/NAME.json holds the tokens, the positions that are compared and the
+# taken, and the first with and without experts. OUT/NAME.json holds the tokens, the positions that are compared and the
 # variants: the key, its configuration, and the outcome. It is "same" or "changed"
 # with the logits at OUT/FILE (float32), "misfit" if the weights do not fit the
 # configuration, or "fails".
@@ -134,7 +134,7 @@ def main(models, out, names):
             with open(path) as f:
                 config = json.load(f)
             if config["model_type"] != "deepseek":
-                classes.setdefault(name if name in names else config["architectures"][0], (name, config))
+                classes.setdefault(name if name in names else (config["architectures"][0], bool(config.get("enable_moe_block"))), (name, config))
     for name, config in sorted(classes.values()):
         if names and name not in names or os.path.exists(os.path.join(out, name + ".json")):
             continue

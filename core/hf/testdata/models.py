@@ -172,6 +172,12 @@ models = {
         layer_types=["full_attention", "sliding_attention", "full_attention", "sliding_attention", "sliding_attention"],
         rope_parameters={"full_attention": rope("linear", 5e5, factor=4.0), "sliding_attention": rope("default", 500.0)}), [100, 600], 1024),
 }
+models |= {
+    "gemma4-moe": (T.Gemma4TextConfig(**{**base, "num_hidden_layers": 6}, head_dim=16, global_head_dim=32, num_global_key_value_heads=1, attention_k_eq_v=True, sliding_window=48, hidden_size_per_layer_input=0,
+        enable_moe_block=True, num_experts=8, top_k_experts=3, moe_intermediate_size=32, final_logit_softcapping=30.0), [40, 600], 1024),
+    "gemma4-moe-inputs": (T.Gemma4TextConfig(**{**base, "num_hidden_layers": 8}, head_dim=16, global_head_dim=32, sliding_window=48, hidden_size_per_layer_input=24, vocab_size_per_layer_input=V, num_kv_shared_layers=3,
+        use_double_wide_mlp=True, enable_moe_block=True, num_experts=4, top_k_experts=1, moe_intermediate_size=64, tie_word_embeddings=False, layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 2), [300], 1024),
+}
 
 
 def byte_level():

@@ -101,7 +101,8 @@ func (s *search) inputs(prefix string) []input {
 	var list []input
 	wide := present("ffn_gate.weight", "ffn_up.weight")
 	experts := has("ffn_gate_inp.weight")
-	laurel := has("laurel_l.weight") // the norm of attention is added as it is, and values are normalized
+	laurel := has("laurel_l.weight")                         // the norm of attention is added as it is
+	normalized := laurel || has("layer_output_scale.weight") // values
 	second := "ffn_norm"
 	if !has("ffn_norm.weight") && has("attn_norm.weight", "post_attention_norm.weight") {
 		second = "post_attention_norm" // another name
@@ -121,7 +122,7 @@ func (s *search) inputs(prefix string) []input {
 	if has(second+".weight") && !experts {
 		list = append(list, input{matrices: wide, vectors: present(second+".weight", second+".bias")})
 	}
-	if has("attn_v.weight", "attn_output.weight") && !laurel {
+	if has("attn_v.weight", "attn_output.weight") && !normalized {
 		v, _ := s.file.Tensor(prefix + "attn_v.weight")
 		o, _ := s.file.Tensor(prefix + "attn_output.weight")
 		heads := s.keyHeads()

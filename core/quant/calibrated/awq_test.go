@@ -146,14 +146,15 @@ func TestShapes(t *testing.T) {
 		edit func(map[string][]int)
 		gone string
 	}{
-		"short norm":    {func(d map[string][]int) { d["ffn_norm.weight"] = []int{32} }, "ffn_gate"},
-		"no norm":       {func(d map[string][]int) { delete(d, "ffn_norm.weight"); delete(d, "attn_norm.weight") }, "ffn_gate"},
-		"row mismatch":  {func(d map[string][]int) { d["ffn_up.weight"] = []int{64, 95} }, "ffn_down"},
-		"other columns": {func(d map[string][]int) { d["attn_k.weight"] = []int{32, 32} }, "attn_q"},
-		"odd heads":     {func(d map[string][]int) { d["attn_v.weight"] = []int{64, 31} }, "attn_output"},
-		"experts":       {func(d map[string][]int) { d["ffn_gate_inp.weight"] = []int{64, 4} }, "ffn_gate"},
-		"no gate":       {func(d map[string][]int) { delete(d, "ffn_gate.weight") }, "ffn_down"},
-		"three":         {func(d map[string][]int) { d["ffn_up.weight"] = []int{64, 48, 2} }, "ffn_gate"},
+		"short norm":         {func(d map[string][]int) { d["ffn_norm.weight"] = []int{32} }, "ffn_gate"},
+		"no norm":            {func(d map[string][]int) { delete(d, "ffn_norm.weight"); delete(d, "attn_norm.weight") }, "ffn_gate"},
+		"row mismatch":       {func(d map[string][]int) { d["ffn_up.weight"] = []int{64, 95} }, "ffn_down"},
+		"other columns":      {func(d map[string][]int) { d["attn_k.weight"] = []int{32, 32} }, "attn_q"},
+		"odd heads":          {func(d map[string][]int) { d["attn_v.weight"] = []int{64, 31} }, "attn_output"},
+		"values with a norm": {func(d map[string][]int) { d["layer_output_scale.weight"] = []int{1} }, "attn_output"},
+		"experts":            {func(d map[string][]int) { d["ffn_gate_inp.weight"] = []int{64, 4} }, "ffn_gate"},
+		"no gate":            {func(d map[string][]int) { delete(d, "ffn_gate.weight") }, "ffn_down"},
+		"three":              {func(d map[string][]int) { d["ffn_up.weight"] = []int{64, 48, 2} }, "ffn_gate"},
 	} {
 		f := file(t, c.edit)
 		if got := find(t, f, uneven(f), 1); got["blk.0."+c.gone+".weight"].Columns != nil {
