@@ -125,6 +125,20 @@ func (r *shapeReader) hunyuanMoe() {
 	r.must("norm_topk_prob", true)
 }
 
+func flexOlmoNames(experts, post map[string]string) names {
+	n := llamaNames(experts)
+	maps.Copy(n.of, post)
+	return n
+}
+
+// flexOlmo reads experts of OLMo, whose norms follow attention and experts.
+func (r *shapeReader) flexOlmo() {
+	r.llama()
+	s := &r.s
+	s.Experts, s.ExpertsUsed = r.count("num_experts"), r.count("num_experts_per_tok")
+	s.ExpertHidden, s.ExpertSum = s.Hidden, !r.flag("norm_topk_prob", false)
+}
+
 // same reads a count that is given once or for each layer, and the same in all.
 func (r *shapeReader) same(key string, absent int) int {
 	var all []int

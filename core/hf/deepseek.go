@@ -127,6 +127,32 @@ func (r *shapeReader) deepseek3() {
 	r.expertGroups(r.countOr("n_group", 8), r.countOr("topk_group", 4))
 }
 
+// glm4MoeLite reads GLM-4.7-Flash, whose layers are listed as dense or with experts.
+func (r *shapeReader) glm4MoeLite() {
+	lead, types := 1, []string(nil)
+	if r.get("mlp_layer_types", &types); types != nil {
+		if lead = slices.Index(types, "sparse"); lead < 0 {
+			lead = len(types)
+		}
+		for i, t := range types {
+			if t != "dense" && t != "sparse" || i >= lead && t != "sparse" {
+				r.fail("key mlp_layer_types: got %s, want dense layers, then sparse ones", brief(r.raw["mlp_layer_types"]))
+				break
+			}
+		}
+		if n := r.layers("num_hidden_layers"); len(types) != n {
+			r.fail("key mlp_layer_types: got %d entries, want %d", len(types), n)
+		}
+	}
+	delete(r.raw, "first_k_dense_replace") // which transformers ignores
+	r.deepseek(1, lead, 1.8)
+	r.must("scoring_func", "sigmoid")
+	r.must("topk_method", "noaux_tc")
+	r.must("rope_interleave", true)
+	r.s.ExpertSigmoid, r.s.ExpertSum = true, !r.flag("norm_topk_prob", true)
+	r.expertGroups(r.countOr("n_group", 1), r.countOr("topk_group", 1))
+}
+
 // expertScale reads the factor of the weights of experts; 0: 1.
 func (r *shapeReader) expertScale(absent float32) float32 {
 	v := r.positive("routed_scaling_factor")
@@ -140,6 +166,9 @@ func (r *shapeReader) expertScale(absent float32) float32 {
 }
 
 func (r *shapeReader) expertGroups(n, used int) {
+	if n == 1 && used < 1 { // transformers chooses the first experts then
+		r.fail("key topk_group: got %d, want at least 1", used)
+	}
 	if n > 1 {
 		r.s.ExpertGroups, r.s.GroupsUsed = n, used
 	}

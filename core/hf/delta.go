@@ -177,14 +177,18 @@ func (r *shapeReader) qwen35moe() {
 	s := &r.s
 	s.Experts, s.ExpertsUsed = r.countOr("num_experts", 256), r.countOr("num_experts_per_tok", 8)
 	s.ExpertHidden, s.SharedHidden = r.countOr("moe_intermediate_size", 512), r.countOr("shared_expert_intermediate_size", 512)
-	n := &r.family.names
 	if r.stored(".mlp.experts.gate_up_proj") {
-		for _, part := range []string{"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"} {
-			delete(n.of, part)
-		}
-		n.of["ffn_gate_exps.weight"], n.of["ffn_up_exps.weight"], n.of["ffn_down_exps.weight"] = "mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"
-		n.halves = map[string]half{"ffn_gate_exps": {}, "ffn_up_exps": {second: true}}
+		r.family.names.together()
 	}
+}
+
+// together names experts that are stored in two tensors.
+func (n *names) together() {
+	for _, part := range []string{"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"} {
+		delete(n.of, part)
+	}
+	n.of["ffn_gate_exps.weight"], n.of["ffn_up_exps.weight"], n.of["ffn_down_exps.weight"] = "mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"
+	n.halves = map[string]half{"ffn_gate_exps": {}, "ffn_up_exps": {second: true}}
 }
 
 // nested renames the tensors of a language model that is saved as the half of a

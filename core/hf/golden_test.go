@@ -253,6 +253,17 @@ func TestGoldenRefused(t *testing.T) {
 		{"hunyuan-ntk", "rope_parameters", `{"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}`, `key rope_type: unsupported "dynamic"`},
 		{"minimax", "shared_intermediate_size", "64", "key shared_intermediate_size: got 64, want 0"},
 		{"minimax", "qk_norm_type", `"per_head"`, `key qk_norm_type: got "per_head", want "per_layer"`},
+		{"gemma4-moe", "num_experts", "5", "got [8 64], want [5 64]"},
+		{"gemma4-moe", "top_k_experts", "9", "bad number of experts used: got 9, want 1 to 8"},
+		{"bamba", "attn_layer_indices", "[1, 9]", "key attn_layer_indices: got 9 of 4 layers"},
+		{"bamba", "mamba_conv_bias", "false", "key mamba_conv_bias is false"},
+		{"glm4moelite", "mlp_layer_types", `["dense", "sparse", "dense"]`, "key mlp_layer_types: got"},
+		{"glm4moelite", "mlp_layer_types", `["dense", "sparse"]`, "key mlp_layer_types: got 2 entries, want 3"},
+		{"glm4moelite", "topk_group", "0", "key topk_group: got 0, want at least 1"},
+		{"nemotronh", "layers_block_type", `["mamba", "moe", "full_attention", "mlp", "mamba", "mlp"]`, "layers of mlp and of moe in one model"},
+		{"nemotronh", "layers_block_type", `["mamba", "conv"]`, `key layers_block_type: unsupported "conv"`},
+		{"nemotronh-moe", "moe_latent_size", "16", "key moe_latent_size: got 16"},
+		{"nemotronh-moe", "sliding_window", "16", "key sliding_window: got 16"},
 		{"deepseek2", "first_k_dense_replace", "9", "bad number of layers without experts: got 9"},
 	} {
 		g := readGolden(t, filepath.Join("testdata", "golden", c.model+".json"))

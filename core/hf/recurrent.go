@@ -2,6 +2,7 @@ package hf
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -181,7 +182,69 @@ func (r *shapeReader) mamba2() {
 	r.must("rms_norm", true)
 	r.must("norm_before_gate", true)
 	r.steps()
-	for _, key := range []string{"use_conv_bias", "chunk_size", "residual_in_fp32", "rescale_prenorm_residual", "time_step_rank", "time_step_min", "time_step_max", "time_step_floor", "layer_types"} {
+	r.convBias("use_conv_bias")
+	for _, key := range []string{"chunk_size", "residual_in_fp32", "rescale_prenorm_residual", "time_step_rank", "time_step_min", "time_step_max", "time_step_floor", "layer_types"} {
+		r.has(key)
+	}
+}
+
+// convBias compares a key with the presence of the biases of convolutions.
+func (r *shapeReader) convBias(key string) {
+	i := slices.Index(r.s.Recurrent, true)
+	if i < 0 {
+		r.has(key)
+		return
+	}
+	name := fmt.Sprintf(r.family.names.layer, i) + r.family.names.of["ssm_conv1d"] + ".bias"
+	if _, there := r.weights.find(name); there != r.flag(key, true) {
+		r.fail("key %s is %v, but presence of tensor %s is %v", key, !there, name, there)
+	}
+}
+
+// scans reads state spaces of a width between layers of attention.
+func (r *shapeReader) scans(inner int) {
+	s, heads := &r.s, r.countOr("mamba_n_heads", 128)
+	s.Mixer = &arch.Mixer{Kernel: r.countOr("mamba_d_conv", 4), Inner: inner, State: r.countOr("mamba_d_state", 256), Heads: heads, Groups: r.countOr("mamba_n_groups", 1)}
+	if heads > 0 && string(r.raw["mamba_d_head"]) != `"auto"` {
+		r.must("mamba_d_head", s.Mixer.Inner/heads)
+	}
+	r.has("mamba_d_head")
+	r.must("mamba_proj_bias", false)
+	r.smooth()
+	r.steps()
+	r.convBias("mamba_conv_bias")
+	for _, key := range []string{"mamba_chunk_size", "time_step_min", "time_step_max", "time_step_floor"} {
+		r.has(key)
+	}
+}
+
+func bambaNames() names {
+	n := llamaNames(map[string]string{
+		arch.OutputNorm: "model.final_layernorm", "ffn_norm": "pre_ff_layernorm",
+		"ffn_gate": "feed_forward.gate_proj", "ffn_up": "feed_forward.up_proj", "ffn_down": "feed_forward.down_proj",
+	})
+	scanNames(n.of, "mamba.")
+	return n
+}
+
+// bamba reads state spaces between layers of attention that rotates half of a head.
+func (r *shapeReader) bamba() {
+	if r.raw["partial_rotary_factor"] == nil {
+		r.raw["partial_rotary_factor"] = json.RawMessage("0.5")
+	}
+	r.llama()
+	var attends []int
+	r.get("attn_layer_indices", &attends)
+	for i := range r.s.Layers {
+		r.s.Recurrent = append(r.s.Recurrent, !slices.Contains(attends, i))
+	}
+	for _, i := range attends {
+		if i < 0 || i >= r.s.Layers {
+			r.fail("key attn_layer_indices: got %d of %d layers", i, r.s.Layers)
+		}
+	}
+	r.scans(r.countOr("mamba_expand", 2) * r.s.Width)
+	for _, key := range []string{"num_logits_to_keep", "z_loss_coefficient", "layers_block_type", "layer_types"} {
 		r.has(key)
 	}
 }
@@ -195,18 +258,7 @@ func (r *shapeReader) granitehybrid() {
 	}
 	r.has("layers_block_type")
 	r.recurs(types, "mamba", "linear_attention")
-	heads := r.countOr("mamba_n_heads", 128)
-	s.Mixer = &arch.Mixer{Kernel: r.countOr("mamba_d_conv", 4), Inner: r.countOr("mamba_expand", 2) * s.Width, State: r.countOr("mamba_d_state", 256), Heads: heads, Groups: r.countOr("mamba_n_groups", 1)}
-	if heads > 0 && string(r.raw["mamba_d_head"]) != `"auto"` {
-		r.must("mamba_d_head", s.Mixer.Inner/heads)
-	}
-	r.has("mamba_d_head")
-	r.must("mamba_proj_bias", false)
-	r.smooth()
-	r.steps()
-	for _, key := range []string{"mamba_chunk_size", "mamba_conv_bias", "time_step_min", "time_step_max", "time_step_floor"} {
-		r.has(key)
-	}
+	r.scans(r.countOr("mamba_expand", 2) * s.Width)
 	switch kind := r.text("position_embedding_type", ""); kind {
 	case "rope":
 	case "", "nope":

@@ -35,7 +35,7 @@ func (r *shapeReader) rope() {
 	base = o.float("rope_theta", base)
 	part = o.float("partial_rotary_factor", part)
 	s.Rope = arch.Rope{Dims: int(float64(s.HeadDim) * part), Base: float32(base), Halves: r.style.Halves, OriginalContext: s.Context, ExtFactor: -1}
-	if part != 1 && s.Reordered() {
+	if part != 1 && s.Reordered() && !r.family.part {
 		r.fail("key partial_rotary_factor: got %v, but architecture %s rotates full heads", part, s.Arch)
 	}
 	r.sections(o)
@@ -82,7 +82,7 @@ func (r *shapeReader) sections(o *config) {
 	switch r.s.Arch {
 	case "qwen2vl":
 		v = []int{16, 24, 24}
-	case "qwen3vl":
+	case "qwen3vl", "qwen3vlmoe":
 		v = []int{24, 20, 20}
 	case "qwen35", "qwen35moe":
 		v = []int{11, 11, 10}

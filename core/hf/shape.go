@@ -27,6 +27,9 @@ type family struct {
 	base float64
 	// local is set if layers with a window rotate by a base of theirs, without scaling.
 	local bool
+	// part is set if transformers rotates the first dimensions of a head alone, where
+	// the architecture's other classes rotate all.
+	part bool
 }
 
 // families maps the names in config.json's architectures.
@@ -48,6 +51,7 @@ func families() map[string]family {
 		"Qwen3MoeForCausalLM":         {arch: "qwen3moe", names: llamaNames(moe), shape: (*shapeReader).qwen3moe},
 		"Qwen2VLTextModel":            {arch: "qwen2vl", names: llama.names, shape: (*shapeReader).qwen},
 		"Qwen3VLTextModel":            {arch: "qwen3vl", names: llama.names, shape: (*shapeReader).qwen3vl},
+		"Qwen3VLMoeTextModel":         {arch: "qwen3vlmoe", names: llamaNames(moe), shape: (*shapeReader).qwen3vlmoe},
 		"GemmaForCausalLM":            {arch: "gemma", names: llama.names, shape: (*shapeReader).gemma, tied: true, plus: true},
 		"Gemma2ForCausalLM":           {arch: "gemma2", names: llamaNames(post), shape: (*shapeReader).gemma2, tied: true, plus: true},
 		"Gemma3ForCausalLM":           {arch: "gemma3", names: llamaNames(post), shape: (*shapeReader).gemma3, tied: true, plus: true, local: true},
@@ -96,6 +100,10 @@ func families() map[string]family {
 		"Ernie4_5_MoeForCausalLM":     {arch: "ernie4_5-moe", names: ernieMoeNames(moe), shape: (*shapeReader).ernieMoe, tied: true, further: true},
 		"MiniMaxM2ForCausalLM":        {arch: "minimax-m2", names: minimaxNames(mixtral), shape: (*shapeReader).minimax, further: true},
 		"GraniteMoeSharedForCausalLM": {arch: "granitemoe", names: graniteSharedNames(), shape: (*shapeReader).graniteShared},
+		"Glm4MoeLiteForCausalLM":      {arch: "deepseek2", names: deepseekNames(moe), shape: (*shapeReader).glm4MoeLite, further: true},
+		"FlexOlmoForCausalLM":         {arch: "flexolmo", names: flexOlmoNames(moe, post), shape: (*shapeReader).flexOlmo, base: 5e5},
+		"BambaForCausalLM":            {arch: "granitehybrid", names: bambaNames(), shape: (*shapeReader).bamba, part: true},
+		"NemotronHForCausalLM":        {arch: "nemotron_h", names: nemotronHNames(), shape: (*shapeReader).nemotronH, further: true},
 		"DeepseekForCausalLM":         {arch: "deepseek", names: deepseekNames(moe), shape: (*shapeReader).deepseek1},
 		"GPT2LMHeadModel":             {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},
 		"OPTForCausalLM":              {arch: "opt", names: optNames(), shape: (*shapeReader).opt, tied: true},
@@ -308,6 +316,29 @@ func (r *shapeReader) qwen3vl() {
 	var deep []int
 	r.get(deepLayers, &deep)
 	r.s.Deep = len(deep)
+}
+
+// qwen3vlmoe reads the half of Qwen3-VL with experts, whose matrices are stored
+// together and may be transposed.
+func (r *shapeReader) qwen3vlmoe() {
+	r.qwen3vl()
+	s := &r.s
+	s.Experts, s.ExpertsUsed = r.countOr("num_local_experts", r.countOr("num_experts", 60)), r.count("num_experts_per_tok")
+	if n := r.countOr("num_experts", s.Experts); n != s.Experts {
+		r.fail("key num_experts: got %d, but num_local_experts is %d", n, s.Experts)
+	}
+	s.ExpertHidden = r.count("moe_intermediate_size")
+	r.has("norm_topk_prob") // transformers always normalizes
+	r.must("decoder_sparse_step", 1)
+	r.must("mlp_only_layers", []int{})
+	n := &r.family.names
+	n.together()
+	n.columns = map[string]bool{}
+	for part, shape := range map[string][]int{"ffn_gate_exps": {s.Experts, 2 * s.ExpertHidden, s.Width}, "ffn_down_exps": {s.Experts, s.Width, s.ExpertHidden}} {
+		t, ok := r.weights.find(fmt.Sprintf(n.layer, 0) + n.of[part+".weight"])
+		n.columns[part+".weight"] = ok && !slices.Equal(t.Shape, shape)
+	}
+	n.columns["ffn_up_exps.weight"] = n.columns["ffn_gate_exps.weight"]
 }
 
 func (r *shapeReader) qwen3moe() {

@@ -343,9 +343,16 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 			}
 		}
 	case s.Reordered() && !b.family.pairs && (src.part == "attn_q" || src.part == "attn_k"):
+		turned := s.HeadDim
+		if b.family.part {
+			turned = s.Rope.Dims // of a head, the first ones
+		}
 		src.order = func(i int) int { // pairs of neighbors were halves
 			head, d := i/s.HeadDim, i%s.HeadDim
-			return head*s.HeadDim + d%2*(s.HeadDim/2) + d/2
+			if d >= turned {
+				return i
+			}
+			return head*s.HeadDim + d%2*(turned/2) + d/2
 		}
 	}
 	return nil

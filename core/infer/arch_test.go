@@ -20,7 +20,7 @@ func small(name string) Config {
 	switch name {
 	case "llama": // as in Mistral
 		c.Window, c.Windowed = 270, []bool{true, true, true, true}
-	case "qwen3moe":
+	case "qwen3moe", "qwen3vlmoe":
 		c.Experts, c.ExpertsUsed, c.ExpertHidden = 6, 2, 32
 	case "gemma2":
 		c.Window, c.Windowed = 7, []bool{true, false, true, false}
@@ -51,7 +51,7 @@ func small(name string) Config {
 		c.Rope, c.KVHeads = Rope{}, 4
 	case "qwen2moe":
 		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.ExpertSum = 6, 2, 32, 48, true
-	case "olmoe":
+	case "olmoe", "flexolmo":
 		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.ExpertSum = 6, 2, 32, true
 	case "granitemoe":
 		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.LogitDivisor = 6, 2, 32, 2
@@ -74,6 +74,13 @@ func small(name string) Config {
 	case "lfm2moe":
 		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 3}, []bool{true, false, true, true}
 		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.DenseLead, c.ExpertSigmoid = 6, 2, 32, 1, true
+	case "nemotron_h", "nemotron_h_moe":
+		c.Rope, c.Mixer = Rope{}, &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}
+		c.Layers, c.Recurrent, c.Feeding = 5, []bool{true, false, false, true, false}, []bool{false, true, false, false, true}
+		if name == "nemotron_h_moe" {
+			c.Hidden = 48
+			c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.ExpertSigmoid, c.ExpertScale = 6, 2, 48, 80, true, 2.5
+		}
 	case "mamba2":
 		c.Rope, c.Heads, c.KVHeads, c.HeadDim, c.Hidden = Rope{}, 0, 0, 0, 0
 		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true}

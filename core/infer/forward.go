@@ -62,6 +62,17 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		}
 		w.observeLayer(i)
 		w.altup.layer = i
+		if m.cfg.Feeds(i) {
+			if i == len(m.layers)-1 && !all {
+				if w.shrink(); w.rows == 0 {
+					return nil
+				}
+			}
+			w.norm(&y.hiddenNorm)        // normed: T×C
+			w.feedForward(y)             // out: T×C
+			w.add(&w.out, &y.hiddenPost) // x: T×C
+			continue
+		}
 		if m.many {
 			w.predict() // x: T×C
 		}
@@ -90,8 +101,8 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		if m.many {
 			w.altup.run(joinLaurel) // x: T×C
 		}
-		if m.cfg.Hidden == 0 {
-			continue // layers have no feed-forward half
+		if m.cfg.Hidden == 0 || y.lone {
+			continue // without a feed-forward half
 		}
 
 		// Feed-forward: x += Wdown · (act(Wgate·x) ⊙ (Wup·x))

@@ -104,6 +104,7 @@ type layer struct {
 	dim, keyHeads int       // D and G of the layer
 	values        int       // of a head in the cache
 	slot          int       // of its keys and values in the cache
+	lone          bool      // one half: attention, a state or feed-forward
 	shares        bool      // they are those of an earlier layer
 	valueNorm     norm      // D, of the values of each head
 	latent        *latent   // compression of queries, keys and values, or nil

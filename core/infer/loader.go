@@ -53,6 +53,12 @@ func (m *Model) load(l *loader) {
 		if c.Latent != nil {
 			m.layers[i].values = c.Latent.Rank
 		}
+		m.layers[i].lone = c.Feeding != nil
+		if c.Feeds(i) {
+			m.layers[i].hiddenNorm = l.norm("attn_norm", c.Width, c.Style())
+			m.layers[i].loadFeed(l, c)
+			continue
+		}
 		if c.Recurs(i) {
 			m.layers[i].loadRecurrent(l, c, at)
 			at += c.Mixer.Memory(c.Width)
@@ -86,7 +92,7 @@ func (m *Model) load(l *loader) {
 func (y *layer) loadRecurrent(l *loader, c Config, at int) {
 	y.attentionNorm = l.norm("attn_norm", c.Width, c.Style())
 	y.loadMixer(l, c, at)
-	if c.Hidden > 0 {
+	if c.Hidden > 0 && !y.lone {
 		name := "ffn_norm"
 		if !l.expects(name + ".weight") {
 			name = "post_attention_norm"
@@ -145,7 +151,9 @@ func (y *layer) load(l *loader, c Config) {
 	if c.Altup != nil {
 		y.loadAltup(l, c)
 	}
-	y.loadFeed(l, c)
+	if !y.lone {
+		y.loadFeed(l, c)
+	}
 }
 
 // loadFeed loads the feed-forward half.
@@ -199,6 +207,10 @@ func (y *layer) loadExperts(l *loader, c Config) {
 			}
 			continue
 		}
+		if !c.Style().Gated {
+			y.experts[e] = feed{up: l.slice("ffn_up_exps", ups, e, c.Experts, c.Width, c.ExpertHidden), down: l.slice("ffn_down_exps", downs, e, c.Experts, c.ExpertHidden, c.Width)}
+			continue
+		}
 		if l.expects(arch.GateUpExperts) {
 			y.experts[e] = feed{
 				gate: l.slice("ffn_gate_up_exps", nil, 2*e, 2*c.Experts, c.Width, c.ExpertHidden),
@@ -222,10 +234,9 @@ func (y *layer) loadShared(l *loader, c Config) {
 		return
 	}
 	y.sharedGate = l.vector("ffn_gate_inp_shexp.weight", c.Width)
-	y.feed = feed{
-		gate: l.linear("ffn_gate_shexp", c.Width, c.SharedHidden),
-		up:   l.linear("ffn_up_shexp", c.Width, c.SharedHidden),
-		down: l.linear("ffn_down_shexp", c.SharedHidden, c.Width),
+	y.feed = feed{up: l.linear("ffn_up_shexp", c.Width, c.SharedHidden), down: l.linear("ffn_down_shexp", c.SharedHidden, c.Width)}
+	if c.Style().Gated {
+		y.feed.gate = l.linear("ffn_gate_shexp", c.Width, c.SharedHidden)
 	}
 }
 

@@ -312,5 +312,11 @@ func memory(c *Config) int {
 	if c.Mixer == nil {
 		return 0
 	}
-	return (c.Layers - c.AttentionLayers()) * c.Mixer.Memory(c.Width)
+	n := 0
+	for i := range c.Layers {
+		if c.Recurs(i) {
+			n++
+		}
+	}
+	return n * c.Mixer.Memory(c.Width)
 }

@@ -345,7 +345,9 @@ func rms(a, b []float32) float64 {
 
 // rivals returns the architectures that llama.cpp computes too.
 func rivals() []string {
-	return slices.DeleteFunc(arch.Known(), func(name string) bool { return name == "gptj" || name == "gptneo" || name == "opt" })
+	return slices.DeleteFunc(arch.Known(), func(name string) bool {
+		return name == "flexolmo" || name == "gptj" || name == "gptneo" || name == "opt"
+	})
 }
 
 // rival returns the small shape of an architecture, with random weights, that
@@ -382,7 +384,7 @@ func rival(name string, widen func(*Config)) (Config, Memory) {
 	}
 	widen(&cfg)
 	switch name {
-	case "qwen2vl", "qwen3vl", "qwen35", "qwen35moe": // llama.cpp requires the key
+	case "qwen2vl", "qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe": // llama.cpp requires the key
 		n := cfg.Rope.Dims / 6
 		cfg.Rope.Sections = [3]int{cfg.Rope.Dims/2 - 2*n, n, n}
 		cfg.Rope.Interleaved = name != "qwen2vl"

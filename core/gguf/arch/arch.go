@@ -85,6 +85,9 @@ type Shape struct {
 	// and values; nil without such layers.
 	Mixer     *Mixer `json:",omitempty"`
 	Recurrent []bool `json:",omitempty"`
+	// Feeding marks the layers that are a feed-forward half alone; in such models other
+	// layers have none. It is nil if all layers have both halves.
+	Feeding []bool `json:",omitempty"`
 	// LocalHeadDim and LocalKVHeads are D and G of layers with a window, if different;
 	// otherwise 0.
 	LocalHeadDim int `json:",omitempty"`
@@ -175,7 +178,7 @@ func (s Shape) Check() error {
 		if s.SharedHidden != 0 || s.Style().shared {
 			faults = append(faults, within("shared expert feed forward length", s.SharedHidden, 1, maxHidden))
 		}
-		if !s.Style().Gated {
+		if !s.Style().Gated && !s.Style().halved {
 			faults = append(faults, fmt.Errorf("architecture %s has no experts", s.Arch))
 		}
 		faults = append(faults, s.checkGroups())
@@ -298,6 +301,15 @@ func (s Shape) HiddenOf(i int) int {
 		return 2 * s.Hidden
 	}
 	return s.Hidden
+}
+
+// feeding returns the width of the feed-forward half of layer i, 0 if a model has
+// layers of one half and this is another.
+func (s Shape) feeding(i int) int {
+	if s.Feeding != nil && !s.Feeding[i] {
+		return 0
+	}
+	return s.HiddenOf(i)
 }
 
 // WindowOf returns the number of visible positions of layer i; 0 means all.

@@ -23,11 +23,11 @@ func plain(name string) arch.Shape {
 	}
 	y := s.Style()
 	s.Rope.Halves = y.Halves
-	if y.Learned || y.ALiBi {
+	if y.Learned || y.ALiBi || y.Unplaced {
 		s.Rope = arch.Rope{}
 	}
 	switch name {
-	case "qwen3moe":
+	case "qwen3moe", "qwen3vlmoe":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden = 4, 2, 32
 	case "smollm3":
 		s.Unrotated = []bool{false, false, false, true, false, false}
@@ -54,7 +54,7 @@ func plain(name string) arch.Shape {
 		s.Altup = &arch.Altup{Streams: 1, PerLayer: 12, Shared: 2}
 	case "qwen2moe":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSum = 6, 2, 32, 48, true
-	case "olmoe":
+	case "olmoe", "flexolmo":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.ExpertSum = 6, 2, 32, true
 	case "granitemoe":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.LogitDivisor = 6, 2, 32, 2
@@ -77,6 +77,13 @@ func plain(name string) arch.Shape {
 	case "lfm2moe":
 		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 3}, []bool{true, false, true, true, false, true}
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.DenseLead, s.ExpertSigmoid = 6, 2, 32, 1, true
+	case "nemotron_h", "nemotron_h_moe":
+		s.Rope, s.Mixer = arch.Rope{}, &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}
+		s.Recurrent, s.Feeding = []bool{true, false, false, true, false, true}, []bool{false, true, false, false, true, false}
+		if name == "nemotron_h_moe" {
+			s.Hidden = 48
+			s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSigmoid, s.ExpertScale = 6, 2, 48, 80, true, 2.5
+		}
 	case "mamba2":
 		s.Rope, s.Heads, s.KVHeads, s.HeadDim, s.Hidden = arch.Rope{}, 0, 0, 0, 0
 		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true, true, true}
@@ -320,6 +327,11 @@ func TestHeeded(t *testing.T) {
 			s.Altup.PerLayer = 0
 			return nil, nil
 		}, "", func(s arch.Shape) bool { return s.Altup.PerLayer == 0 }},
+		{"width of one layer of halves", "nemotron_h", key("nemotron_h.feed_forward_length", []uint32{0, 64, 0, 0, 32, 0}), "64 in one layer, but 32 in layer 4", nil},
+		{"layers of halves", "nemotron_h", key("nemotron_h.feed_forward_length", []uint32{0, 64, 64, 0, 64, 0}), "tensor blk.2.ffn_up.weight is missing", nil},
+		{"two epsilons", "nemotron_h", key("nemotron_h.attention.layer_norm_epsilon", float32(0.5)), "key nemotron_h.attention.layer_norm_epsilon: got 0.5", nil},
+		{"latent experts", "nemotron_h_moe", key("nemotron_h_moe.moe_latent_size", uint32(16)), "moe_latent_size is 16", nil},
+		{"scale of plain experts", "nemotron_h_moe", key("nemotron_h_moe.expert_weights_scale", float32(1)), "", func(s arch.Shape) bool { return s.ExpertScale == 0 && s.Feeds(1) && !s.Feeds(0) }},
 		{"cap of logits", "gemma3n", key("gemma3n.final_logit_softcapping", float32(12)), "", func(s arch.Shape) bool { return s.LogitCap == 12 }},
 		{"streams of llama", "llama", key("llama.altup.num_inputs", uint32(4)), "key llama.altup.num_inputs is 4", nil},
 		{"rotation of granite", "granitehybrid", key("granitehybrid.rope.scaling.finetuned", true), "", func(s arch.Shape) bool { return s.Unrotated == nil }},

@@ -15,7 +15,7 @@ func (s Shape) Metadata() []gguf.KV {
 	w.put(gguf.KeyContextLength, uint32(s.Context))
 	w.put(gguf.KeyEmbeddingLength, uint32(s.Width))
 	w.put(gguf.KeyBlockCount, uint32(s.Layers+s.Further))
-	w.put(gguf.KeyFeedForward, s.each(s.HiddenOf))
+	w.put(gguf.KeyFeedForward, s.each(s.feeding))
 	w.put(gguf.KeyHeadCount, uint32(s.Heads))
 	w.keyHeads(s)
 	if s.attends() {
@@ -31,9 +31,10 @@ func (s Shape) Metadata() []gguf.KV {
 	if s.Altup != nil {
 		w.altup(s)
 	}
-	if y.LayerNorm {
+	if y.LayerNorm || y.halved { // llama.cpp does not load nemotron_h without it
 		w.put(keyLayerNormEps, s.Epsilon)
-	} else {
+	}
+	if !y.LayerNorm {
 		w.put(gguf.KeyRMSEpsilon, s.Epsilon)
 	}
 	w.put(gguf.KeyVocabSize, uint32(s.Vocab))
@@ -88,6 +89,9 @@ func (w *writer) experts(s Shape) {
 		w.put(keyDenseLead, uint32(s.DenseLead))
 		w.put(keySharedCount, uint32(s.SharedHidden/max(s.ExpertHidden, 1)))
 		w.put(keyExpertScale, cmp.Or(s.ExpertScale, 1))
+	case y.halved:
+		w.factor(keyExpertScale, s.ExpertScale, 0)
+		w.put(keySharedCount, uint32(1))
 	case y.lead:
 		w.put(keyDenseLead, uint32(s.DenseLead))
 		w.factor(keyExpertScale, s.ExpertScale, 0)

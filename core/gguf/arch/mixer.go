@@ -92,11 +92,14 @@ func (m *Mixer) Group(head int) int {
 // Recurs reports whether layer i has a state instead of keys and values.
 func (s Shape) Recurs(i int) bool { return s.Recurrent != nil && s.Recurrent[i] }
 
+// Feeds reports whether layer i is a feed-forward half alone.
+func (s Shape) Feeds(i int) bool { return s.Feeding != nil && s.Feeding[i] }
+
 // AttentionLayers returns the number of layers whose keys and values are not those of others.
 func (s Shape) AttentionLayers() int {
 	n := s.Layers
 	for i := range s.Layers {
-		if s.Recurs(i) || s.KeysOf(i) != i {
+		if s.Recurs(i) || s.Feeds(i) || s.KeysOf(i) != i {
 			n--
 		}
 	}
@@ -116,6 +119,14 @@ func (s Shape) checkMixer() error {
 		return fmt.Errorf("architecture %s: layers with a state are not described", s.Arch)
 	case len(s.Recurrent) != s.Layers:
 		return fmt.Errorf("pattern of layers with a state: got %d, want %d", len(s.Recurrent), s.Layers)
+	}
+	if s.Feeding != nil && !s.Style().halved || s.Style().halved && len(s.Feeding) != s.Layers {
+		return fmt.Errorf("architecture %s: pattern of %d layers of one half, want %d", s.Arch, len(s.Feeding), s.Layers)
+	}
+	for i := range s.Feeding {
+		if s.Feeding[i] && s.Recurrent[i] {
+			return fmt.Errorf("layer %d has a state and a feed-forward half", i)
+		}
 	}
 	scans := s.Style().mixer != shortMixer
 	faults := []error{within("kernel of the convolution", m.Kernel, 2, maxKernel)}
@@ -151,7 +162,7 @@ func (r *reader) mixer(s *Shape, heads []uint32) {
 		s.Recurrent = lastOf(s.Layers, r.countOr(keyInterval, 4), false)
 	default:
 		for i := range s.Recurrent {
-			s.Recurrent[i] = kind == scanOnly || heads[i] == 0
+			s.Recurrent[i] = (kind == scanOnly || heads[i] == 0) && !s.Feeds(i)
 		}
 	}
 	if kind == shortMixer {
@@ -161,6 +172,39 @@ func (r *reader) mixer(s *Shape, heads []uint32) {
 	s.Mixer = &Mixer{
 		Kernel: r.count(keyKernel), Inner: r.count(keyInner), State: r.count(keyState), Heads: r.count(keyScanHeads), Groups: r.count(keyScanGroups),
 		Delta: kind.delta(), Tiled: kind == tiledMixer,
+	}
+}
+
+// halves reads the width of the layers that are a feed-forward half, which others
+// have as 0.
+func (r *reader) halves(s *Shape) {
+	r.has(gguf.KeyFeedForward)
+	all, err := r.f.PerLayer(gguf.KeyFeedForward.In(r.arch), s.Layers)
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	for _, key := range []gguf.ArchKey{gguf.KeyRopeDims, gguf.KeyRopeBase, gguf.KeyRopeOriginal, keySharedCount} { // without an effect
+		r.has(key)
+	}
+	if other := r.float(keyLayerNormEps, s.Epsilon); other != s.Epsilon {
+		r.fail(fmt.Errorf("key %s: got %v, but %s is %v", keyLayerNormEps.In(r.arch), other, gguf.KeyRMSEpsilon.In(r.arch), s.Epsilon))
+	}
+	s.Feeding = make([]bool, s.Layers)
+	for i, n := range all {
+		if s.Feeding[i] = n > 0; n == 0 {
+			continue
+		}
+		if s.Hidden == 0 {
+			s.Hidden = int(n)
+		}
+		if s.Hidden != int(n) {
+			r.fail(fmt.Errorf("key %s: %d in one layer, but %d in layer %d: layers of different shapes are not supported", gguf.KeyFeedForward.In(r.arch), s.Hidden, n, i))
+			return
+		}
+	}
+	if s.Hidden == 0 { // of no layer
+		s.Hidden = 1
 	}
 }
 
@@ -215,7 +259,7 @@ func (w *writer) keyHeads(s Shape) {
 	}
 	heads := make([]uint32, s.Layers)
 	for i := range heads {
-		if !s.Recurs(i) {
+		if !s.Recurs(i) && !s.Feeds(i) {
 			heads[i] = uint32(s.KVHeads)
 		}
 	}

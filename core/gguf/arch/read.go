@@ -81,7 +81,9 @@ func Read(f *gguf.File) (Shape, error) {
 		return Shape{}, r.err
 	}
 	s.Heads = r.perLayer(gguf.KeyHeadCount, s.Layers, -1)
-	if !r.style.single {
+	if r.style.halved {
+		r.halves(&s)
+	} else if !r.style.single {
 		s.Hidden = r.hidden(s.Layers)
 	}
 	var keys []uint32
@@ -397,6 +399,11 @@ func (r *reader) experts(s *Shape) {
 	}
 	if r.style.lead {
 		r.lead(s)
+	}
+	if r.style.halved {
+		if s.ExpertScale = r.float(keyExpertScale, 0); s.ExpertScale == 1 {
+			s.ExpertScale = 0
+		}
 	}
 	if r.style.groups {
 		r.groups(s)

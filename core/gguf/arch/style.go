@@ -101,6 +101,8 @@ type Style struct {
 	// ALiBi subtracts the distance of a position, times a slope of the head, from its
 	// score (arXiv 2108.12409) instead of rotating.
 	ALiBi bool
+	// Unplaced layers of attention have no positions.
+	Unplaced bool
 	// EmbeddingNorm normalizes the embeddings.
 	EmbeddingNorm bool
 	// SharedGate multiplies the shared expert by σ(w·x).
@@ -142,67 +144,72 @@ type Style struct {
 	unscaled bool    // layers with a window rotate without scaling
 	altup    bool    // several residual streams, or numbers of each token for each layer
 	single   bool    // of these, one stream; layers with a window have heads of other sizes
+	halved   bool    // a layer is attention, a state space or a feed-forward half
 	logits   float32 // soft cap of logits, unless stated
 }
 
 // styles maps GGUF's names of architectures to styles.
 var styles = map[string]Style{
-	"llama":         {Activation: SiLU, Gated: true, experts: true, every: 1},
-	"qwen2":         {Halves: true, Activation: SiLU, Gated: true},
-	"qwen2vl":       {Halves: true, Activation: SiLU, Gated: true, sections: true},
-	"qwen3vl":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, sections: true, turns: true, deep: true},
-	"qwen3":         {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true},
-	"qwen3moe":      {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true},
-	"gemma":         {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
-	"gemma2":        {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
-	"gemma3":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
-	"gemma3n":       {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 5, local: true, caps: true, logits: usualLogits, altup: true},
-	"gemma4":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true, altup: true, single: true, experts: true, Joined: true},
-	"phi3":          {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
-	"smollm3":       {Activation: SiLU, Gated: true, unrotate: 4},
-	"olmo2":         {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, every: 4, unscaled: true},
-	"granite":       {Activation: SiLU, Gated: true, divisor: true},
-	"stablelm":      {Halves: true, LayerNorm: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true},
-	"gpt2":          {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
-	"qwen2moe":      {Halves: true, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, summed: true},
-	"olmoe":         {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, summed: true},
-	"gpt-oss":       {Halves: true, Activation: ClampedSiLU, Gated: true, Sinks: true, ExpertBias: true, experts: true, must: true, every: 2, Smooth: true, second: true},
-	"granitemoe":    {Activation: SiLU, Gated: true, divisor: true, experts: true, must: true, sharing: true},
-	"deepseek":      {Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true},
-	"deepseek2":     {Neighbors: true, Activation: SiLU, Gated: true, experts: true, shared: true, counted: true, summed: true, latent: true, groups: true},
-	"lfm2":          {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, mixer: shortMixer},
-	"granitehybrid": {Activation: SiLU, Gated: true, divisor: true, experts: true, sharing: true, switched: true, mixer: scanMixer},
-	"lfm2moe":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, lead: true, groups: true, mixer: shortMixer},
-	"qwen3next":     {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, second: true, QueryGates: true, mixer: deltaMixer},
-	"qwen35":        {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, second: true, QueryGates: true, mixer: tiledMixer, sections: true, turns: true},
-	"qwen35moe":     {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, second: true, QueryGates: true, mixer: tiledMixer, sections: true, turns: true},
-	"mamba2":        {Learned: true, Activation: SiLU, Gated: true, mixer: scanOnly},
-	"glm4":          {Neighbors: true, PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
-	"mistral3":      {Activation: SiLU, Gated: true, cooled: true},
-	"phi2":          {Halves: true, LayerNorm: true, Activation: GELUTanh, SharedInput: true, parallel: true, output: true},
-	"falcon":        {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, SharedInput: true, parallel: true, two: true},
-	"command-r":     {Neighbors: true, LayerNorm: true, NoNormBias: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true},
-	"cohere2":       {Neighbors: true, LayerNorm: true, NoNormBias: true, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true, every: 4, windowed: true},
-	"starcoder2":    {Halves: true, LayerNorm: true, Activation: GELUTanh},
-	"exaone4":       {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, every: 4, windowed: true},
-	"ernie4_5":      {Neighbors: true, Activation: SiLU, Gated: true},
-	"seed_oss":      {Halves: true, Activation: SiLU, Gated: true, second: true},
-	"glm4moe":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true, groups: true, second: true, sigmoid: true, loosely: true},
-	"dots1":         {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true, groups: true},
-	"ernie4_5-moe":  {Neighbors: true, Activation: SiLU, Gated: true, experts: true, must: true, lead: true, sharing: true, groups: true},
-	"hunyuan-dense": {Halves: true, HeadNorm: SharedNorm, Turned: true, Activation: SiLU, Gated: true},
-	"hunyuan-moe":   {Halves: true, HeadNorm: SharedNorm, Turned: true, Activation: SiLU, Gated: true, experts: true, must: true, shared: true},
-	"minimax-m2":    {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, groups: true},
-	"chatglm":       {Neighbors: true, Activation: SiLU, Gated: true, FusedGate: true},
-	"arcee":         {Activation: ReLU2},
-	"starcoder":     {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
-	"nemotron":      {Halves: true, LayerNorm: true, Activation: ReLU2},
-	"gptj":          {Neighbors: true, LayerNorm: true, Activation: GELUTanh, SharedInput: true, parallel: true, output: true},
-	"opt":           {Learned: true, LayerNorm: true, Activation: ReLU},
-	"gptneo":        {Learned: true, LayerNorm: true, Unscaled: true, Activation: GELUTanh, every: 2},
-	"bloom":         {ALiBi: true, EmbeddingNorm: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
-	"mpt":           {ALiBi: true, LayerNorm: true, NoNormBias: true, Activation: GELU, FusedQKV: true},
-	"gptneox":       {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
+	"llama":          {Activation: SiLU, Gated: true, experts: true, every: 1},
+	"qwen2":          {Halves: true, Activation: SiLU, Gated: true},
+	"qwen2vl":        {Halves: true, Activation: SiLU, Gated: true, sections: true},
+	"qwen3vl":        {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, sections: true, turns: true, deep: true},
+	"qwen3vlmoe":     {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, sections: true, turns: true, deep: true},
+	"qwen3":          {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true},
+	"qwen3moe":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true},
+	"gemma":          {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
+	"gemma2":         {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
+	"gemma3":         {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
+	"gemma3n":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 5, local: true, caps: true, logits: usualLogits, altup: true},
+	"gemma4":         {Halves: true, PostNorm: true, HeadNorm: SharedNorm, ValueNorm: true, Unscaled: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true, altup: true, single: true, experts: true, Joined: true},
+	"phi3":           {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
+	"smollm3":        {Activation: SiLU, Gated: true, unrotate: 4},
+	"olmo2":          {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, every: 4, unscaled: true},
+	"granite":        {Activation: SiLU, Gated: true, divisor: true},
+	"stablelm":       {Halves: true, LayerNorm: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true},
+	"gpt2":           {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
+	"qwen2moe":       {Halves: true, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, summed: true},
+	"olmoe":          {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, summed: true},
+	"flexolmo":       {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, summed: true},
+	"gpt-oss":        {Halves: true, Activation: ClampedSiLU, Gated: true, Sinks: true, ExpertBias: true, experts: true, must: true, every: 2, Smooth: true, second: true},
+	"granitemoe":     {Activation: SiLU, Gated: true, divisor: true, experts: true, must: true, sharing: true},
+	"deepseek":       {Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true},
+	"deepseek2":      {Neighbors: true, Activation: SiLU, Gated: true, experts: true, shared: true, counted: true, summed: true, latent: true, groups: true},
+	"lfm2":           {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, mixer: shortMixer},
+	"granitehybrid":  {Activation: SiLU, Gated: true, divisor: true, experts: true, sharing: true, switched: true, mixer: scanMixer},
+	"lfm2moe":        {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, lead: true, groups: true, mixer: shortMixer},
+	"qwen3next":      {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, second: true, QueryGates: true, mixer: deltaMixer},
+	"qwen35":         {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, second: true, QueryGates: true, mixer: tiledMixer, sections: true, turns: true},
+	"qwen35moe":      {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, second: true, QueryGates: true, mixer: tiledMixer, sections: true, turns: true},
+	"nemotron_h":     {Unplaced: true, Activation: ReLU2, mixer: scanMixer, halved: true},
+	"nemotron_h_moe": {Unplaced: true, Activation: ReLU2, experts: true, must: true, sharing: true, summed: true, groups: true, sigmoid: true, mixer: scanMixer, halved: true},
+	"mamba2":         {Learned: true, Activation: SiLU, Gated: true, mixer: scanOnly},
+	"glm4":           {Neighbors: true, PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
+	"mistral3":       {Activation: SiLU, Gated: true, cooled: true},
+	"phi2":           {Halves: true, LayerNorm: true, Activation: GELUTanh, SharedInput: true, parallel: true, output: true},
+	"falcon":         {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, SharedInput: true, parallel: true, two: true},
+	"command-r":      {Neighbors: true, LayerNorm: true, NoNormBias: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true},
+	"cohere2":        {Neighbors: true, LayerNorm: true, NoNormBias: true, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true, every: 4, windowed: true},
+	"starcoder2":     {Halves: true, LayerNorm: true, Activation: GELUTanh},
+	"exaone4":        {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, every: 4, windowed: true},
+	"ernie4_5":       {Neighbors: true, Activation: SiLU, Gated: true},
+	"seed_oss":       {Halves: true, Activation: SiLU, Gated: true, second: true},
+	"glm4moe":        {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true, groups: true, second: true, sigmoid: true, loosely: true},
+	"dots1":          {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true, groups: true},
+	"ernie4_5-moe":   {Neighbors: true, Activation: SiLU, Gated: true, experts: true, must: true, lead: true, sharing: true, groups: true},
+	"hunyuan-dense":  {Halves: true, HeadNorm: SharedNorm, Turned: true, Activation: SiLU, Gated: true},
+	"hunyuan-moe":    {Halves: true, HeadNorm: SharedNorm, Turned: true, Activation: SiLU, Gated: true, experts: true, must: true, shared: true},
+	"minimax-m2":     {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, groups: true},
+	"chatglm":        {Neighbors: true, Activation: SiLU, Gated: true, FusedGate: true},
+	"arcee":          {Activation: ReLU2},
+	"starcoder":      {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
+	"nemotron":       {Halves: true, LayerNorm: true, Activation: ReLU2},
+	"gptj":           {Neighbors: true, LayerNorm: true, Activation: GELUTanh, SharedInput: true, parallel: true, output: true},
+	"opt":            {Learned: true, LayerNorm: true, Activation: ReLU},
+	"gptneo":         {Learned: true, LayerNorm: true, Unscaled: true, Activation: GELUTanh, every: 2},
+	"bloom":          {ALiBi: true, EmbeddingNorm: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
+	"mpt":            {ALiBi: true, LayerNorm: true, NoNormBias: true, Activation: GELU, FusedQKV: true},
+	"gptneox":        {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
 }
 
 // Reordered reports whether the rows of queries and keys have another order than
@@ -213,7 +220,7 @@ func (s Shape) Reordered() bool {
 }
 
 // rotates reports whether positions rotate queries and keys.
-func (y Style) rotates() bool { return !y.Learned && !y.ALiBi }
+func (y Style) rotates() bool { return !y.Learned && !y.ALiBi && !y.Unplaced }
 
 // Slopes returns the slope of each of n heads (ALiBi): powers of 2 from 2^(-8/p) to
 // 2^-8 for the p heads of the largest power of 2, and those between for others.

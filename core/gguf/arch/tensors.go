@@ -114,9 +114,13 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	if !y.NoPreNorm {
 		l.norm("attn_norm", s.Width)
 	}
+	if s.Feeds(i) {
+		s.feedForward(&l, i)
+		return l.out
+	}
 	if s.Recurs(i) {
 		s.mixer(&l)
-		if s.attends() {
+		if s.attends() && !y.halved {
 			if y.second {
 				l.norm("post_attention_norm", s.Width)
 			} else {
@@ -166,6 +170,9 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	}
 	if s.Latent == nil {
 		l.matrix("attn_output", queries, s.Width)
+	}
+	if y.halved {
+		return l.out
 	}
 	if y.Sinks {
 		l.add("attn_sinks.weight", false, s.Heads)
@@ -229,7 +236,9 @@ func (s Shape) dense(l *list, i int) {
 // the other products.
 func (s Shape) stacked(l *list) {
 	y := s.Style()
-	if !y.ExpertBias && (l.holds(GateUpExperts) || y.Joined && !l.holds("ffn_gate_exps.weight")) {
+	if !y.Gated {
+		l.add("ffn_up_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
+	} else if !y.ExpertBias && (l.holds(GateUpExperts) || y.Joined && !l.holds("ffn_gate_exps.weight")) {
 		l.add(GateUpExperts, false, s.Width, 2*s.ExpertHidden, s.Experts)
 	} else {
 		l.add("ffn_gate_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
@@ -267,7 +276,9 @@ func (s Shape) besideExperts(l *list) {
 	if y.SharedGate {
 		l.add("ffn_gate_inp_shexp.weight", false, s.Width)
 	}
-	l.add("ffn_gate_shexp.weight", false, s.Width, s.SharedHidden)
+	if y.Gated {
+		l.add("ffn_gate_shexp.weight", false, s.Width, s.SharedHidden)
+	}
 	l.add("ffn_up_shexp.weight", false, s.Width, s.SharedHidden)
 	l.add("ffn_down_shexp.weight", false, s.SharedHidden, s.Width)
 }

@@ -178,6 +178,18 @@ models |= {
     "gemma4-moe-inputs": (T.Gemma4TextConfig(**{**base, "num_hidden_layers": 8}, head_dim=16, global_head_dim=32, sliding_window=48, hidden_size_per_layer_input=24, vocab_size_per_layer_input=V, num_kv_shared_layers=3,
         use_double_wide_mlp=True, enable_moe_block=True, num_experts=4, top_k_experts=1, moe_intermediate_size=64, tie_word_embeddings=False, layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 2), [300], 1024),
 }
+hybrid = dict(mamba_n_heads=8, mamba_n_groups=2, mamba_d_state=16, mamba_chunk_size=64)
+nemotron = dict(**elder, num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=2048, intermediate_size=96, ssm_state_size=16, mamba_num_heads=8, mamba_head_dim=16, n_groups=2, chunk_size=64)
+models |= {
+    "glm4moelite": (T.Glm4MoeLiteConfig(**{**deepseek, "num_hidden_layers": 3}, q_lora_rank=24, n_shared_experts=1, mlp_layer_types=["dense", "sparse", "sparse"]), [40, 300], 1024),
+    "flexolmo": (T.FlexOlmoConfig(**{**base, "num_key_value_heads": 4}, num_experts=8, num_experts_per_tok=3), [40, 300], 1024),
+    "flexolmo-norm": (T.FlexOlmoConfig(**base, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True), [300], 1024),
+    "bamba": (T.BambaConfig(**base, **hybrid, attn_layer_indices=[1, 3]), [40, 600], 1024),
+    "bamba-groups": (T.BambaConfig(**{**base, "num_hidden_layers": 3}, **{**hybrid, "mamba_n_groups": 1}, mamba_d_head=16, attn_layer_indices=[2], rope_parameters=rope("default", 1e5, partial_rotary_factor=1.0)), [300], 1024),
+    "nemotronh": (T.NemotronHConfig(**nemotron, layers_block_type=["mamba", "mlp", "attention", "mlp", "mamba", "mlp"]), [40, 600], 1024),
+    "nemotronh-moe": (T.NemotronHConfig(**nemotron, layers_block_type=["mamba", "moe", "attention", "moe", "mamba", "moe"], n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=48,
+        moe_shared_expert_intermediate_size=80, routed_scaling_factor=2.5), [40, 300], 1024),
+}
 
 
 def byte_level():
@@ -437,7 +449,7 @@ def golden(out, names):
             path = os.path.join(folder, "model.safetensors")
             tensors, formulas = load_file(path), {}
             for key, t in sorted(tensors.items()):
-                scale = 0.7 if t.dim() == 1 else 1.7 if "embed" in key else 4 / t.shape[-1] ** 0.5
+                scale = 0.7 if t.dim() < 2 else 1.7 if "embed" in key else 4 / t.shape[-1] ** 0.5
                 formulas[key] = dict(shape=list(t.shape), offset=1.0 if key.endswith(("norm.weight", "layernorm.weight", "layer_scalar")) else 0.0, scale=round(scale, 6))
                 tensors[key] = formula(key, **formulas[key])
             save_file(tensors, path, {"format": "pt"})
