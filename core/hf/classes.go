@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/quant"
 )
 
 func bigCodeNames() names {
@@ -78,6 +81,37 @@ func (r *shapeReader) arcee() {
 	r.bias("attention_bias", "attn_q")
 	r.bias("mlp_bias", "ffn_up")
 	r.rope()
+}
+
+// apertus reads Apertus, whose activation has learned numbers in each layer.
+func (r *shapeReader) apertus() {
+	r.sizes()
+	r.must("hidden_act", "xielu")
+	r.bias("attention_bias", "attn_q")
+	r.rope()
+	c := &arch.Curves{}
+	r.s.Curves = c
+	for i := range r.s.Layers {
+		at := fmt.Sprintf(r.family.names.layer, i) + "mlp.act_fn."
+		c.Above, c.Below = append(c.Above, r.number(at+"alpha_p")), append(c.Below, r.number(at+"alpha_n"))
+		c.Slope, c.Least = append(c.Slope, r.number(at+"beta")), append(c.Least, r.number(at+"eps"))
+	}
+}
+
+// number reads a tensor of one number, which becomes a key of the GGUF file.
+func (r *shapeReader) number(name string) float32 {
+	t, ok := r.weights.find(name)
+	typ, typed := t.DType.Type()
+	if !ok || !typed || !quant.CanDequantize(typ) || len(t.Data) != typ.BlockBytes() {
+		r.fail("tensor %s: got %q of shape %v, want one number", name, t.DType, t.Shape)
+		return 0
+	}
+	var x [1]float32
+	quant.Dequantize(x[:], t.Data, typ)
+	if !r.weights.used[t.Name] {
+		r.weights.used[t.Name], r.weights.settings = true, append(r.weights.settings, t)
+	}
+	return x[0]
 }
 
 func (r *shapeReader) nemotron() {

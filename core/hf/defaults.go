@@ -6,6 +6,7 @@ import "encoding/json"
 // lacks, if the readers of most classes assume other values.
 func defaults() map[string]string {
 	return map[string]string{
+		"ApertusForCausalLM":        `{"rms_norm_eps":1e-05,"rope_parameters":{"rope_type":"llama3","rope_theta":12000000.0,"factor":8.0,"original_max_position_embeddings":8192,"low_freq_factor":1.0,"high_freq_factor":4.0}}`,
 		"ArceeForCausalLM":          `{"rms_norm_eps":1e-05}`,
 		"Cohere2ForCausalLM":        `{"sliding_window":4096}`,
 		"CohereForCausalLM":         `{"rope_theta":500000.0}`,

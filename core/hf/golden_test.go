@@ -255,6 +255,7 @@ func TestGoldenRefused(t *testing.T) {
 		{"minimax", "qk_norm_type", `"per_head"`, `key qk_norm_type: got "per_head", want "per_layer"`},
 		{"gemma4-moe", "num_experts", "5", "got [8 64], want [5 64]"},
 		{"gemma4-moe", "top_k_experts", "9", "bad number of experts used: got 9, want 1 to 8"},
+		{"apertus", "hidden_act", `"silu"`, `key hidden_act: got "silu", want "xielu"`},
 		{"bamba", "attn_layer_indices", "[1, 9]", "key attn_layer_indices: got 9 of 4 layers"},
 		{"bamba", "mamba_conv_bias", "false", "key mamba_conv_bias is false"},
 		{"glm4moelite", "mlp_layer_types", `["dense", "sparse", "dense"]`, "key mlp_layer_types: got"},

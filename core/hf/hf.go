@@ -52,8 +52,9 @@ type Model struct {
 	// keys without an effect, an unused index, weights that are not tied.
 	Notes []string
 
-	sources []gguf.Source
-	shards  shards
+	sources  []gguf.Source
+	settings []safetensors.Tensor // read into metadata
+	shards   shards
 
 	embedding, tiedOutput string // names; tiedOutput is empty unless it was the same
 }
@@ -119,7 +120,7 @@ func (m *Model) open(dir string, opt Options) error {
 	if t, ok := w.find(m.embedding); ok {
 		m.embedding = t.Name
 	}
-	m.Notes = r.notes
+	m.Notes, m.settings = r.notes, w.settings
 	if m.shards.note != "" {
 		m.Notes = append(m.Notes, m.shards.note)
 	}

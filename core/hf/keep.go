@@ -20,7 +20,8 @@ const KeptFolder = "transformers"
 const headerSuffix = ".header"
 
 // exactFile has the tensors whose numbers the conversion changes, which rounds them:
-// gains stored minus 1 and logarithms; and those of which it leaves rows out.
+// gains stored minus 1 and logarithms; and those of which it leaves rows
+// out, and those that become keys.
 const exactFile = "gains.exact"
 
 // companions are the files of a folder, other than weights, that programs for
@@ -64,6 +65,9 @@ func (m *Model) Keep(dir string) (map[string][]byte, error) {
 			}
 		}
 	}
+	for _, t := range m.settings {
+		exact = append(exact, safetensors.Source{Name: t.Name, DType: t.DType, Shape: t.Shape, Data: safetensors.Bytes(t.Data)})
+	}
 	if exact == nil {
 		return kept, nil
 	}
@@ -98,6 +102,9 @@ func readHead(path string) ([]byte, error) {
 // weights may be the embedding once more.
 func (m *Model) covers() error {
 	used := map[string]bool{}
+	for _, t := range m.settings {
+		used[t.Name] = true
+	}
 	for _, s := range m.sources {
 		switch src := s.Data.(type) {
 		case *source:

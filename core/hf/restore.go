@@ -51,6 +51,9 @@ func Restore(ctx context.Context, dir string, kept map[string][]byte, f *gguf.Fi
 	if err := r.restoreAll(ctx, f); err != nil {
 		return nil, err
 	}
+	if err := r.restoreSettings(); err != nil {
+		return nil, err
+	}
 	if err := r.tie(); err != nil {
 		return nil, err
 	}
@@ -186,6 +189,20 @@ func (r *restorer) restoreAll(ctx context.Context, f *gguf.File) error {
 		}
 		if err := r.restore(src, t); err != nil {
 			return fmt.Errorf("tensor %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// restoreSettings writes the tensors that became keys.
+func (r *restorer) restoreSettings() error {
+	for _, t := range r.m.settings {
+		g, ok := r.exact.Tensor(t.Name)
+		if !ok || len(g.Data) != len(t.Data) {
+			return fmt.Errorf("tensor %s is missing in %s", t.Name, exactFile)
+		}
+		if _, err := r.files[t.Name].WriteAt(g.Data, t.Offset); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -104,6 +104,7 @@ func families() map[string]family {
 		"FlexOlmoForCausalLM":         {arch: "flexolmo", names: flexOlmoNames(moe, post), shape: (*shapeReader).flexOlmo, base: 5e5},
 		"BambaForCausalLM":            {arch: "granitehybrid", names: bambaNames(), shape: (*shapeReader).bamba, part: true},
 		"NemotronHForCausalLM":        {arch: "nemotron_h", names: nemotronHNames(), shape: (*shapeReader).nemotronH, further: true},
+		"ApertusForCausalLM":          {arch: "apertus", names: llamaNames(map[string]string{"attn_norm": "attention_layernorm", "ffn_norm": "feedforward_layernorm"}), shape: (*shapeReader).apertus, base: 12e6},
 		"DeepseekForCausalLM":         {arch: "deepseek", names: deepseekNames(moe), shape: (*shapeReader).deepseek1},
 		"GPT2LMHeadModel":             {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},
 		"OPTForCausalLM":              {arch: "opt", names: optNames(), shape: (*shapeReader).opt, tied: true},

@@ -84,11 +84,12 @@ type extra struct {
 
 // weights indexes the tensors of all files of a model by name.
 type weights struct {
-	all     map[string]safetensors.Tensor
-	used    map[string]bool
-	lost    map[string]string // tensors of the index that no file holds
-	base    string
-	dropped string // output that is the embedding once more
+	all      map[string]safetensors.Tensor
+	used     map[string]bool
+	lost     map[string]string // tensors of the index that no file holds
+	base     string
+	settings []safetensors.Tensor // read into metadata
+	dropped  string               // output that is the embedding once more
 }
 
 // newWeights indexes the tensors. A tensor may be in several files if its bytes

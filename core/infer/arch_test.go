@@ -106,6 +106,9 @@ func small(name string) Config {
 		c.Local, c.Window, c.Windowed = &arch.Rope{Dims: 16, Base: c.Rope.Base, Halves: true, OriginalContext: c.Context, ExtFactor: -1}, 7, []bool{true, true, true, false}
 	case "starcoder":
 		c.Rope, c.KVHeads = Rope{}, 1
+	case "apertus":
+		same := func(v float32) []float32 { return slices.Repeat([]float32{v}, c.Layers) }
+		c.Curves = &arch.Curves{Above: same(0.3), Below: same(-0.4), Slope: same(0.6), Least: same(-1e-6)}
 	case "nemotron":
 		c.Rope.Dims = 8
 	case "mistral3":

@@ -101,8 +101,28 @@ func (a *activeTask) Do(thread, lo, hi int) {
 			for i, v := range up {
 				out[i] *= v
 			}
+		case a.by.curve != nil:
+			a.by.curve.apply(out, up)
 		default:
 			activation(out, up, w.m.act)
+		}
+	}
+}
+
+// curve is arch.XIELU of a layer: α·x² + β·x above 0, and α·(exp(min(x, ε)) - 1 - x) + β·x
+// below.
+type curve struct{ above, below, slope, least float32 }
+
+func newCurve(c *arch.Curves, layer int) *curve {
+	return &curve{softplus(c.Above[layer]), c.Slope[layer] + softplus(c.Below[layer]), c.Slope[layer], c.Least[layer]}
+}
+
+func (c *curve) apply(dst, x []float32) {
+	for i, v := range x {
+		if v > 0 {
+			dst[i] = c.above*v*v + c.slope*v
+		} else {
+			dst[i] = (float32(math.Expm1(float64(min(v, c.least))))-v)*c.below + c.slope*v
 		}
 	}
 }

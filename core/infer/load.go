@@ -136,6 +136,7 @@ type layer struct {
 type feed struct {
 	gate, up linear // C → F
 	down     linear // F → C
+	curve    *curve // the activation XIELU, or nil
 }
 
 // linear computes y = x·Wᵀ + bias, with the changes of adapters.

@@ -144,7 +144,7 @@ func TestReadConfigRefused(t *testing.T) {
 		want  string
 	}{
 		"no architecture":   {"general.architecture", nil, "general.architecture"},
-		"architecture":      {"general.architecture", "bert", `unsupported architecture "bert", want one of arcee, bloom, chatglm, cohere2, command-r, `},
+		"architecture":      {"general.architecture", "bert", `unsupported architecture "bert", want one of apertus, arcee, bloom, chatglm, cohere2, command-r, `},
 		"no layers":         {"llama.block_count", nil, "llama.block_count"},
 		"layers as text":    {"llama.block_count", "2", "type str"},
 		"huge layers":       {"llama.block_count", uint32(1 << 31), "number of layers"},

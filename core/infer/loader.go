@@ -56,11 +56,11 @@ func (m *Model) load(l *loader) {
 		m.layers[i].lone = c.Feeding != nil
 		if c.Feeds(i) {
 			m.layers[i].hiddenNorm = l.norm("attn_norm", c.Width, c.Style())
-			m.layers[i].loadFeed(l, c)
+			m.layers[i].loadFeed(l, c, i)
 			continue
 		}
 		if c.Recurs(i) {
-			m.layers[i].loadRecurrent(l, c, at)
+			m.layers[i].loadRecurrent(l, c, i, at)
 			at += c.Mixer.Memory(c.Width)
 			continue
 		}
@@ -69,7 +69,7 @@ func (m *Model) load(l *loader) {
 		} else {
 			slot++
 		}
-		m.layers[i].load(l, c)
+		m.layers[i].load(l, c, i)
 		m.layers[i].window = c.WindowOf(i)
 		switch {
 		case !c.Rotated(i):
@@ -89,7 +89,7 @@ func (m *Model) load(l *loader) {
 }
 
 // loadRecurrent loads a layer with a state.
-func (y *layer) loadRecurrent(l *loader, c Config, at int) {
+func (y *layer) loadRecurrent(l *loader, c Config, i, at int) {
 	y.attentionNorm = l.norm("attn_norm", c.Width, c.Style())
 	y.loadMixer(l, c, at)
 	if c.Hidden > 0 && !y.lone {
@@ -98,11 +98,11 @@ func (y *layer) loadRecurrent(l *loader, c Config, at int) {
 			name = "post_attention_norm"
 		}
 		y.hiddenNorm = l.norm(name, c.Width, c.Style())
-		y.loadFeed(l, c)
+		y.loadFeed(l, c, i)
 	}
 }
 
-func (y *layer) load(l *loader, c Config) {
+func (y *layer) load(l *loader, c Config, i int) {
 	style := c.Style()
 	queries, keys := c.Heads*y.dim, y.keyHeads*y.dim
 	y.attentionNorm = l.norm("attn_norm", c.Width, style)
@@ -152,12 +152,12 @@ func (y *layer) load(l *loader, c Config) {
 		y.loadAltup(l, c)
 	}
 	if !y.lone {
-		y.loadFeed(l, c)
+		y.loadFeed(l, c, i)
 	}
 }
 
 // loadFeed loads the feed-forward half.
-func (y *layer) loadFeed(l *loader, c Config) {
+func (y *layer) loadFeed(l *loader, c Config, i int) {
 	switch style := c.Style(); {
 	case l.expects("ffn_gate_inp.weight"):
 		y.loadExperts(l, c)
@@ -165,6 +165,9 @@ func (y *layer) loadFeed(l *loader, c Config) {
 			y.loadDense(l, c)
 		}
 	case !style.Gated:
+		if c.Curves != nil {
+			y.feed.curve = newCurve(c.Curves, i)
+		}
 		y.feed.up = l.linear("ffn_up", c.Width, y.wide)
 		y.feed.down = l.linear("ffn_down", y.wide, c.Width)
 	case l.expects("ffn_gate.weight"):

@@ -66,6 +66,14 @@ func (p paper) act(x float64) float64 {
 		return x * 0.5 * (1 + math.Erf(x/math.Sqrt2))
 	case arch.ReLU:
 		return max(x, 0)
+	case arch.XIELU: // with α of the parabola and of the exponential
+		c := p.c.Curves
+		soft := func(x float32) float64 { return math.Log1p(math.Exp(float64(x))) }
+		beta := float64(c.Slope[0])
+		if x > 0 {
+			return soft(c.Above[0])*x*x + beta*x
+		}
+		return (math.Expm1(min(x, float64(c.Least[0])))-x)*(beta+soft(c.Below[0])) + beta*x
 	case arch.ReLU2:
 		return max(x, 0) * max(x, 0)
 	case arch.GELUTanh:

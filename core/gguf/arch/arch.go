@@ -98,6 +98,9 @@ type Shape struct {
 	// Altup describes layers of several residual streams, or is nil.
 	Altup *Altup `json:",omitempty"`
 
+	// Curves describes the activation XIELU, or is nil.
+	Curves *Curves `json:",omitempty"`
+
 	// Parallel is set if attention and feed-forward read the same residual.
 	Parallel bool `json:",omitempty"`
 	// Activation is that of the feed-forward layer. If empty, it is that of the
@@ -266,6 +269,9 @@ func (s Shape) checkFactors() error {
 			return fmt.Errorf("bad %s: %v", f.name, f.v)
 		}
 	}
+	if err := s.checkCurves(); err != nil {
+		return err
+	}
 	if !s.activation().valid() {
 		return fmt.Errorf("unsupported activation %q, want silu, clamped_silu, relu, relu2, gelu or its tanh forms", s.Activation)
 	}
@@ -275,7 +281,7 @@ func (s Shape) checkFactors() error {
 // Plain reports whether layers are described by their sizes and rotation alone:
 // no windows, experts, scales, caps, or other activation.
 func (s Shape) Plain() bool {
-	return s.Windowed == nil && s.Unrotated == nil && s.Latent == nil && s.Mixer == nil && s.Altup == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
+	return s.Windowed == nil && s.Unrotated == nil && s.Latent == nil && s.Mixer == nil && s.Altup == nil && s.Curves == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
 		s.Cooling == 0 && s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
 }
 

@@ -107,6 +107,8 @@ func plain(name string) arch.Shape {
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.ExpertSigmoid = 6, 2, 64, true
 	case "olmo2":
 		s.Local, s.Window, s.Windowed = &arch.Rope{Dims: 16, Base: s.Rope.Base, Halves: true, OriginalContext: s.Context, ExtFactor: -1}, 8, []bool{true, true, true, false, true, true}
+	case "apertus":
+		s.Curves = &arch.Curves{Above: []float32{1, 2, 3, 4, 5, 6}, Below: []float32{6, 5, 4, 3, 2, 1}, Slope: []float32{0, 1, 0, 1, 0, 1}, Least: []float32{-1, 0, 0, 0, 0, 0}}
 	case "mistral3":
 		s.Cooling = 0.5
 	case "phi2", "falcon":
@@ -332,6 +334,15 @@ func TestHeeded(t *testing.T) {
 		{"two epsilons", "nemotron_h", key("nemotron_h.attention.layer_norm_epsilon", float32(0.5)), "key nemotron_h.attention.layer_norm_epsilon: got 0.5", nil},
 		{"latent experts", "nemotron_h_moe", key("nemotron_h_moe.moe_latent_size", uint32(16)), "moe_latent_size is 16", nil},
 		{"scale of plain experts", "nemotron_h_moe", key("nemotron_h_moe.expert_weights_scale", float32(1)), "", func(s arch.Shape) bool { return s.ExpertScale == 0 && s.Feeds(1) && !s.Feeds(0) }},
+		{"curves of some layers", "apertus", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.Curves.Least = s.Curves.Least[:2]
+			return nil, nil
+		}, "xielu.eps: got 2 numbers, want one for each of 6 layers", nil},
+		{"endless curve", "apertus", func(s *arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			s.Curves.Below[3] = float32(math.Inf(1))
+			return nil, nil
+		}, "xielu.alpha_n: bad number +Inf of layer 3", nil},
+		{"an activation without numbers", "llama", key("llama.hidden_activation", "xielu"), "xielu", nil},
 		{"cap of logits", "gemma3n", key("gemma3n.final_logit_softcapping", float32(12)), "", func(s arch.Shape) bool { return s.LogitCap == 12 }},
 		{"streams of llama", "llama", key("llama.altup.num_inputs", uint32(4)), "key llama.altup.num_inputs is 4", nil},
 		{"rotation of granite", "granitehybrid", key("granitehybrid.rope.scaling.finetuned", true), "", func(s arch.Shape) bool { return s.Unrotated == nil }},

@@ -58,6 +58,9 @@ func (s Shape) Metadata() []gguf.KV {
 	if s.Activation != "" {
 		w.put(keyActivation, string(s.Activation))
 	}
+	if s.Curves != nil {
+		w.curves(s.Curves)
+	}
 	w.factor(keyEmbedScale, s.EmbeddingScale, 0)
 	w.factor(keyResidualScale, s.ResidualScale, 0)
 	w.factor(keyAttnScale, s.AttentionScale, 0)

@@ -109,6 +109,7 @@ func Read(f *gguf.File) (Shape, error) {
 	}
 	r.experts(&s)
 	r.factors(&s)
+	r.curves(&s)
 	if r.style.parallel {
 		s.Parallel = r.parallel()
 	}

@@ -23,6 +23,9 @@ const (
 	ClampedSiLU Activation = "clamped_silu"
 	ReLU        Activation = "relu"
 	ReLU2       Activation = "relu2" // max(x, 0)²
+	// XIELU is a parabola above 0 and an exponential below, with numbers of each layer,
+	// in Shape.Curves (arXiv 2411.13010).
+	XIELU Activation = "xielu"
 )
 
 // plain maps aliases to one name.
@@ -38,7 +41,7 @@ func (a Activation) plain() Activation {
 
 func (a Activation) valid() bool {
 	switch a.plain() {
-	case SiLU, GELU, GELUTanh, ClampedSiLU, ReLU, ReLU2:
+	case SiLU, GELU, GELUTanh, ClampedSiLU, ReLU, ReLU2, XIELU:
 		return true
 	}
 	return false
@@ -201,6 +204,7 @@ var styles = map[string]Style{
 	"hunyuan-moe":    {Halves: true, HeadNorm: SharedNorm, Turned: true, Activation: SiLU, Gated: true, experts: true, must: true, shared: true},
 	"minimax-m2":     {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, groups: true},
 	"chatglm":        {Neighbors: true, Activation: SiLU, Gated: true, FusedGate: true},
+	"apertus":        {Halves: true, HeadNorm: SharedNorm, Activation: XIELU},
 	"arcee":          {Activation: ReLU2},
 	"starcoder":      {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
 	"nemotron":       {Halves: true, LayerNorm: true, Activation: ReLU2},

@@ -134,7 +134,7 @@ def main(models, out, names):
             with open(path) as f:
                 config = json.load(f)
             if config["model_type"] != "deepseek":
-                classes.setdefault(name if name in names else (config["architectures"][0], bool(config.get("enable_moe_block"))), (name, config))
+                classes.setdefault(name if name in names else (config["architectures"][0], bool(config.get("enable_moe_block") or "moe" in (config.get("layers_block_type") or []))), (name, config))
     for name, config in sorted(classes.values()):
         if names and name not in names or os.path.exists(os.path.join(out, name + ".json")):
             continue

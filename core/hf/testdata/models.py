@@ -184,6 +184,8 @@ models |= {
     "glm4moelite": (T.Glm4MoeLiteConfig(**{**deepseek, "num_hidden_layers": 3}, q_lora_rank=24, n_shared_experts=1, mlp_layer_types=["dense", "sparse", "sparse"]), [40, 300], 1024),
     "flexolmo": (T.FlexOlmoConfig(**{**base, "num_key_value_heads": 4}, num_experts=8, num_experts_per_tok=3), [40, 300], 1024),
     "flexolmo-norm": (T.FlexOlmoConfig(**base, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True), [300], 1024),
+    "apertus": (T.ApertusConfig(**base), [40, 600], 1024),
+    "apertus-plain": (T.ApertusConfig(**base, rope_parameters=rope("default", 5e5), tie_word_embeddings=True), [300], 1024),
     "bamba": (T.BambaConfig(**base, **hybrid, attn_layer_indices=[1, 3]), [40, 600], 1024),
     "bamba-groups": (T.BambaConfig(**{**base, "num_hidden_layers": 3}, **{**hybrid, "mamba_n_groups": 1}, mamba_d_head=16, attn_layer_indices=[2], rope_parameters=rope("default", 1e5, partial_rotary_factor=1.0)), [300], 1024),
     "nemotronh": (T.NemotronHConfig(**nemotron, layers_block_type=["mamba", "mlp", "attention", "mlp", "mamba", "mlp"]), [40, 600], 1024),
