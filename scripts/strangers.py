@@ -3,7 +3,7 @@ sounds, with tokenizer, processor, chat template and inputs, and cases.json: the
 that transformers continues each prompt with.
 
     python scripts/strangers.py OUT [FAMILY ...]
-    python scripts/strangers.py --small cmd/mm/testdata/vision gemma3 smolvlm pixtral qwen3_vl llava_onevision paligemma qwen2_audio voxtral
+    python scripts/strangers.py --small cmd/mm/testdata/vision gemma3 smolvlm pixtral qwen3_vl llava_onevision paligemma qwen2_audio voxtral qwen3_vl_moe lighton_ocr
 
 transformers 5.23, torch 2.15, pillow 12.1. The weights are exact in 16 bits.
 """
@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForImageTextToText, CONFIG_MAPPING, PreTrainedTokenizerFast
 from transformers import Qwen2AudioForConditionalGeneration, Qwen2AudioProcessor, VoxtralForConditionalGeneration, WhisperFeatureExtractor
 from transformers import Gemma3Processor, Idefics3Processor, InternVLProcessor, LlavaNextProcessor, LlavaOnevisionProcessor, LlavaProcessor
-from transformers import PaliGemmaProcessor, PixtralProcessor, SmolVLMProcessor
+from transformers import LightOnOcrProcessor, PaliGemmaProcessor, PixtralProcessor, SmolVLMProcessor
 from transformers import Qwen2_5_VLProcessor, Qwen2VLProcessor, Qwen3VLProcessor
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
@@ -56,11 +56,12 @@ TEMPLATES = {
               + "<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}",
     "idefics3": IDEFICS, "smolvlm": IDEFICS, "internvl": CHATML.replace("MARKER", "<IMG_CONTEXT>\n"),
     "pixtral": "{{ bos_token }}{% for m in messages %}[INST]" + TURN.replace("MARKER", "[IMG]") + "[/INST]{% endfor %}",
-    "qwen2_vl": QWEN, "qwen2_5_vl": QWEN, "qwen3_vl": QWEN, "qwen3_5": QWEN, "qwen3_5_moe": QWEN,
+    "qwen2_vl": QWEN, "qwen2_5_vl": QWEN, "qwen3_vl": QWEN, "qwen3_vl_moe": QWEN, "qwen3_5": QWEN, "qwen3_5_moe": QWEN,
     "llava_next": "{% for m in messages %}[INST] " + TURN.replace("MARKER", "<image>\n") + " [/INST]{% endfor %}",
     "llava_onevision": CHATML.replace("MARKER", "<image>"), "paligemma": None, "paligemma2": None,
 }
 TEMPLATES["mistral3"] = TEMPLATES["pixtral"]
+TEMPLATES["lighton_ocr"] = CHATML.replace("MARKER", "<|image_pad|>")
 ANYRES = ("llava_next", "llava_onevision")
 FIXED = ("llava", "gemma3", "internvl", "idefics3", "smolvlm", "paligemma", "paligemma2") + ANYRES
 SMALL = "--small" in sys.argv
@@ -144,13 +145,21 @@ def fitted(family, tok, tid, text):
                                         image_token_index=tid("[IMG]"), spatial_merge_size=2)
         image = PixtralImageProcessorPil(size={"longest_edge": 64}, patch_size={"height": 4, "width": 4})
         return config, PixtralProcessor(image_processor=image, tokenizer=tok, patch_size=4, spatial_merge_size=2)
+    if family == "lighton_ocr":
+        config = CONFIG_MAPPING[family](vision_config=dict(VISION, model_type="pixtral", image_size=64, patch_size=4), text_config=dict(text, model_type="qwen3", rms_norm_eps=1e-5),
+                                        image_token_id=tid("<|image_pad|>"), spatial_merge_size=2, tie_word_embeddings=False)
+        for part, token in dict(image="<|image_pad|>", image_break="<|vision_start|>", image_end="<|vision_end|>").items():
+            setattr(tok, part + "_token", token)
+            setattr(tok, part + "_token_id", tid(token))
+        image = PixtralImageProcessorPil(size={"longest_edge": 64}, patch_size={"height": 4, "width": 4})  # as published: odd rows are dropped
+        return config, LightOnOcrProcessor(image_processor=image, tokenizer=tok, patch_size=4, spatial_merge_size=2)
     if family == "pixtral":
         config = CONFIG_MAPPING["llava"](vision_config=dict(VISION, model_type="pixtral", image_size=64, patch_size=8), text_config=dict(text, model_type="mistral"),
                                          image_token_index=tid("[IMG]"), vision_feature_layer=-1, vision_feature_select_strategy="full")
         image = PixtralImageProcessorPil(size={"longest_edge": 64}, patch_size={"height": 8, "width": 8})
         return config, PixtralProcessor(image_processor=image, tokenizer=tok, patch_size=8)
     width, heads = text["hidden_size"], text["num_attention_heads"]
-    sections = [2, 3, 3] if family == "qwen3_vl" else [width // heads // 6] * 3
+    sections = [2, 3, 3] if family.startswith("qwen3_vl") else [width // heads // 6] * 3
     hybrid = family.startswith("qwen3_5")
     if hybrid:
         sections = [4, 2, 2]
@@ -158,6 +167,8 @@ def fitted(family, tok, tid, text):
         if family == "qwen3_5_moe":
             text.update(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, shared_expert_intermediate_size=48)
             text.pop("intermediate_size")
+    elif family == "qwen3_vl_moe":
+        text.update(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
     elif family != "qwen3_vl":
         text.pop("head_dim")
         sections[0] = width // heads // 2 - 2 * sections[1]
@@ -196,7 +207,7 @@ def make(out, family):
     config, proc = (fixed if family in FIXED else fitted)(family, tok, tid, text)
     if TEMPLATES[family]:
         proc.chat_template = tok.chat_template = TEMPLATES[family]
-    torch.manual_seed(3)
+    torch.manual_seed(7 if family == "qwen3_vl_moe" else 3)
     model = AutoModelForImageTextToText.from_config(config).eval().float()
     with torch.no_grad():
         for name, p in model.named_parameters():

@@ -74,7 +74,7 @@ func (v *vision) soundSequence() (*modules.Sequence, error) {
 // usual returns the marker of a family, for files that do not name it.
 func (v *vision) usual() string {
 	switch {
-	case v.tower.Grid():
+	case v.tower.Grid() || v.tower.Family == "lighton_ocr":
 		return "<|image_pad|>"
 	case v.tower.ByRow():
 		return "[IMG]"

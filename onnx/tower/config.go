@@ -64,7 +64,7 @@ func (c Config) Deep() int {
 func (c Config) Grid() bool { return c.grid != nil && c.grid.positions }
 
 // ByRow reports whether text is between the rows of vectors.
-func (c Config) ByRow() bool { return c.grid != nil && !c.grid.positions }
+func (c Config) ByRow() bool { return c.grid != nil && !c.grid.positions && !c.grid.one }
 
 // Multiple returns the pixels a side that become one vector.
 func (c Config) Multiple() int { return c.Patch * c.Shuffle }
@@ -100,7 +100,8 @@ func (c Config) Most(s preprocess.Spec) int {
 	case s.Span != nil && s.Span.Longer == "divide":
 		return c.Count() * maxCalls
 	case s.Fit != nil:
-		return s.Fit.Bound()
+		blocks := c.Multiple() / s.Fit.Multiple
+		return s.Fit.Bound() / (blocks * blocks)
 	case s.Tiles == nil:
 		return c.Count()
 	case !c.newline:

@@ -237,3 +237,26 @@ func FuzzReadConfig(f *testing.F) {
 		}
 	})
 }
+
+// TestOddPatches: pictures of LightOnOCR are multiples of a patch or of a block, of which
+// only the latter has a vector.
+func TestOddPatches(t *testing.T) {
+	c, err := ReadConfig(config(t, "mistral3", map[string]any{"model_type": "lighton_ocr", "vision_feature_layer": -2}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := map[int]int{}
+	for _, patch := range []int{c.Patch, c.Multiple()} {
+		s, err := c.Preprocess(fmt.Appendf(nil, `{"patch_size": %d, "size": {"longest_edge": %d}}`, patch, 8*c.Multiple()))
+		if err != nil || s.Fit.Multiple != patch {
+			t.Fatalf("patches of %d: %+v, %v", patch, s.Fit, err)
+		}
+		most[patch] = c.Most(s)
+	}
+	if c.ByRow() || most[c.Patch] != most[c.Multiple()] {
+		t.Errorf("text between rows: %v; at most %v vectors", c.ByRow(), most)
+	}
+	if _, err := c.Preprocess(fmt.Appendf(nil, `{"patch_size": %d}`, 3*c.Multiple())); err == nil || !strings.Contains(err.Error(), "patch_size") {
+		t.Errorf("patches of no tower: %v", err)
+	}
+}

@@ -57,8 +57,28 @@ func (c Config) gridEncoder(t Weights) (m *onnx.Model, err error) {
 	if len(deep) > 0 {
 		x = g.Add("Concat", append([]string{x}, deep...), "features", onnx.Int("axis", -1))
 	}
+	if c.grid.one {
+		x = w.cropped(x)
+	}
 	g.Add("Identity", []string{x}, Features)
 	return w.m, w.err
+}
+
+// cropped drops the last row and the last column of features outside of whole blocks,
+// and orders the others by blocks.
+func (w *gridWriter) cropped(x string) string {
+	c, g := w.c, w.g
+	dims := g.Add("Concat", []string{w.rows, w.columns, w.ints("wide", c.Width)}, "features.dims", onnx.Int("axis", 0))
+	x = g.Add("Reshape", []string{x, dims}, "features.grid")
+	m := w.ints("merge", c.Shuffle)
+	down, across := g.Add("Div", []string{w.rows, m}, "blocks.rows"), g.Add("Div", []string{w.columns, m}, "blocks.columns")
+	for axis, n := range []string{down, across} {
+		end := g.Add("Mul", []string{n, m}, fmt.Sprint("features.end.", axis))
+		x = g.Add("Slice", []string{x, w.ints("0", 0), end, w.ints(fmt.Sprint("axis", axis), axis)}, fmt.Sprint("features.whole.", axis))
+	}
+	blocks := g.Add("Concat", []string{down, m, across, m, w.ints("wide", c.Width)}, "features.blocks", onnx.Int("axis", 0))
+	x = g.Add("Transpose", []string{g.Add("Reshape", []string{x, blocks}, "features.split")}, "features.merged", onnx.IntList("perm", 0, 2, 1, 3, 4))
+	return g.Add("Reshape", []string{x, w.ints("features.flat", 1, -1, c.Width)}, "features.ordered")
 }
 
 // patches writes the embedding of patches, with learnt positions if the tower has
@@ -113,7 +133,7 @@ func (w *gridWriter) kernel(name string) []float32 {
 // other.
 func (w *gridWriter) ordered(name, x string, k int) string {
 	g, s := w.g, w.c.Shuffle
-	if s > 1 {
+	if s > 1 && !w.c.grid.one {
 		m := w.ints("merge", s)
 		down, across := g.Add("Div", []string{w.rows, m}, name+".rows"), g.Add("Div", []string{w.columns, m}, name+".columns")
 		dims := g.Add("Concat", []string{down, m, across, m, w.ints(fmt.Sprint("wide.", k), k)}, name+".dims", onnx.Int("axis", 0))
@@ -286,7 +306,7 @@ func (c Config) gridProjector(t Weights) (m *onnx.Model, err error) {
 		x = joined(w.norm(at+"ln_q", Features, c.Width))
 		x = w.activated(at+"act", w.linear(at+"mlp.0", x, block, block), "gelu")
 		x = w.linear(at+"mlp.2", x, block, c.Into)
-	case "mistral3":
+	case "mistral3", "lighton_ocr":
 		w.c.Epsilon = c.normal
 		x = joined(w.norm(at+"norm", Features, c.Width))
 		x = w.product(at+"patch_merger.merging_layer", x, w.merging(at+"patch_merger.merging_layer.weight"), block, c.Width)

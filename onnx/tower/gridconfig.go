@@ -18,7 +18,10 @@ type grid struct {
 	qkv       bool  // one matrix for queries, keys and values
 	turns     bool  // rows and columns rotate pairs in turns
 	positions bool  // of vectors in the language model
-	base      float64
+	// one: no text is between the rows of vectors, and patches after the last whole block
+	// of a row or a column have no vector.
+	one  bool
+	base float64
 }
 
 // maxDeep limits the layers with further vectors.
@@ -30,7 +33,7 @@ func isGrid(raw *rawConfig) bool {
 }
 
 func gridFamilies() []string {
-	return []string{"mistral3", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl"}
+	return []string{"lighton_ocr", "mistral3", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"}
 }
 
 // rawGrid holds the keys of vision_config.
@@ -74,6 +77,9 @@ func readGrid(data []byte, raw *rawConfig) (Config, error) {
 	v, family := all.Vision, raw.ModelType
 	if family == "qwen3_5" || family == "qwen3_5_moe" { // Qwen3-VL's tower, without further vectors
 		family, v.Deep = "qwen3_vl", &[]int{}
+	}
+	if family == "qwen3_vl_moe" {
+		family = "qwen3_vl"
 	}
 	c := Config{
 		Family: family, Patch: int(or(v.Patch, 14)), Shuffle: or(v.Merge, 2), Pool: 1, Layers: or(v.Depth, 32), Heads: or(v.Heads, 16),
@@ -141,8 +147,11 @@ func (c *Config) pixtral(v rawGrid, raw *rawConfig) error {
 		c.grid.base = or(rope.Base, c.grid.base)
 	}
 	last := layers(-2)
-	if c.Family == "mistral3" {
+	if c.Family != "llava" {
 		last = -1
+	}
+	if c.Family == "lighton_ocr" {
+		raw.Layer = nil // which transformers ignores
 	}
 	at := int(or(raw.Layer, last))
 	if at < 0 {
@@ -152,7 +161,10 @@ func (c *Config) pixtral(v rawGrid, raw *rawConfig) error {
 		return fmt.Errorf("unsupported vision_feature_layer: got layer %d of %d", at, c.Layers)
 	}
 	c.Layers = at
-	if c.Family == "mistral3" {
+	if c.Family == "lighton_ocr" {
+		c.grid.one, c.names.projector, c.Act = true, "vision_projection.", "gelu"
+	}
+	if c.Family != "llava" {
 		c.Shuffle, c.normal = or(raw.Merge, 2), float32(or(raw.Text.Epsilon, 1e-6))
 		return nil
 	}

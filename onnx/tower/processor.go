@@ -199,7 +199,14 @@ func (c Config) fit(s *preprocess.Spec, raw *rawProcessor) error {
 		return fmt.Errorf("got patch_size %d × %d, want %d of the tower", p.Height, p.Width, c.Patch)
 	}
 	if !c.grid.positions {
-		s.Fit = &preprocess.Fit{Multiple: c.Multiple(), Choose: "longest", Longest: or(raw.Size, edges{Longest: 1024}).Longest}
+		multiple := c.Multiple()
+		if c.grid.one {
+			multiple = or(raw.Patch, edges{Height: 16}).Height // the default of transformers
+		}
+		if multiple != c.Multiple() && multiple != c.Patch {
+			return fmt.Errorf("got patch_size %d, want %d of the tower", multiple, c.Patch)
+		}
+		s.Fit = &preprocess.Fit{Multiple: multiple, Choose: "longest", Longest: or(raw.Size, edges{Longest: 1024}).Longest}
 		return nil
 	}
 	if n := or(raw.Merge, 2); n != c.Shuffle {

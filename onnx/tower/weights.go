@@ -88,7 +88,7 @@ func (w Weights) find(name string, prefixes ...string) string {
 func towerPrefixes() []string {
 	return []string{
 		"vision_tower.vision_model.", "vision_tower.", "model.vision_tower.vision_model.", "model.vision_tower.", "model.vision_model.", "vision_model.",
-		"visual.", "model.visual.",
+		"visual.", "model.visual.", "model.vision_encoder.", "vision_encoder.",
 	}
 }
 
