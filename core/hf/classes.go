@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -227,6 +228,20 @@ func (r *shapeReader) glm4moe() {
 	if _, there := r.weights.find(name); there != r.flag("use_qk_norm", false) {
 		r.fail("key use_qk_norm is %v, but presence of tensor %s is %v", !there, name, there)
 	}
+}
+
+// solarOpen reads Solar Open, all of whose layers have experts.
+func (r *shapeReader) solarOpen() {
+	if r.raw["partial_rotary_factor"] == nil {
+		r.raw["partial_rotary_factor"] = json.RawMessage("1.0")
+	}
+	if v, ok := r.raw["moe_intermediate_size"]; ok { // no layer has another width
+		r.raw["intermediate_size"] = v
+	}
+	r.llama()
+	delete(r.raw, "first_k_dense_replace") // which transformers ignores
+	r.countedExperts(1, 0)
+	r.scored(true)
 }
 
 func (r *shapeReader) dots1() {

@@ -53,6 +53,7 @@ func defaults() map[string]string {
 		"Qwen3_5MoeForCausalLM":     `{"head_dim":256,"num_key_value_heads":2}`,
 		"SeedOssForCausalLM":        `{"head_dim":128,"num_key_value_heads":8}`,
 		"SmolLM3ForCausalLM":        `{"num_key_value_heads":4,"rope_theta":2000000.0}`,
+		"SolarOpenForCausalLM":      `{"rms_norm_eps":1e-05,"head_dim":128,"num_key_value_heads":8,"rope_theta":1000000.0,"moe_intermediate_size":1280}`,
 		"StableLmForCausalLM":       `{"num_key_value_heads":32}`,
 		"Starcoder2ForCausalLM":     `{"num_key_value_heads":2}`,
 	}

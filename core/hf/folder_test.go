@@ -271,3 +271,36 @@ func TestHarmlessKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsLeftOut: tensors of parts that nothing reads are noted, unless the folder has
+// a tower that another reader converts.
+func TestPartsLeftOut(t *testing.T) {
+	text := llama()
+	delete(text, "architectures")
+	shapes := map[string][]int{"encoder.layers.0.weight": {4, 4}, "projector.weight": {4}}
+	for name, shape := range tensors() {
+		if name != headName {
+			name = strings.Replace(name, "model.", "language_model.model.", 1)
+		} else {
+			name = "language_model." + name
+		}
+		shapes[name] = shape
+	}
+	for _, tower := range []bool{false, true} {
+		config := map[string]any{"architectures": []string{"GraniteSpeechForConditionalGeneration"}, "model_type": "granite_speech", "text_config": text}
+		if tower {
+			config["vision_config"] = map[string]any{"hidden_size": 4}
+		}
+		m, err := Open(folder(t, config, shapes, safetensors.F32), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		noted := slices.ContainsFunc(m.Notes, func(n string) bool { return strings.HasPrefix(n, "2 tensors of other parts are left out") })
+		if noted == tower {
+			t.Errorf("with a tower %v: notes %q", tower, m.Notes)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

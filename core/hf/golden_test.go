@@ -256,6 +256,8 @@ func TestGoldenRefused(t *testing.T) {
 		{"gemma4-moe", "num_experts", "5", "got [8 64], want [5 64]"},
 		{"gemma4-moe", "top_k_experts", "9", "bad number of experts used: got 9, want 1 to 8"},
 		{"apertus", "hidden_act", `"silu"`, `key hidden_act: got "silu", want "xielu"`},
+		{"solaropen", "num_experts_per_tok", "9", "bad number of experts used: got 9, want 1 to 8"},
+		{"solaropen", "norm_topk_prob", "3", "key norm_topk_prob: bad value 3"},
 		{"bamba", "attn_layer_indices", "[1, 9]", "key attn_layer_indices: got 9 of 4 layers"},
 		{"bamba", "mamba_conv_bias", "false", "key mamba_conv_bias is false"},
 		{"glm4moelite", "mlp_layer_types", `["dense", "sparse", "dense"]`, "key mlp_layer_types: got"},

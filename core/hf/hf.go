@@ -90,6 +90,7 @@ func (m *Model) open(dir string, opt Options) error {
 	if err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
+	other := c.raw["vision_config"] == nil && c.raw["audio_config"] == nil // parts that nothing reads
 	if half != nil {
 		c = half
 	}
@@ -105,7 +106,9 @@ func (m *Model) open(dir string, opt Options) error {
 		return err
 	}
 	if half != nil {
-		w.text()
+		if left := w.text(); left > 0 && other {
+			c.note("%d tensors of other parts are left out: the result is the language model alone", left)
+		}
 		_, output := w.find(f.names.of[arch.Output])
 		c.tied(output)
 	}

@@ -105,6 +105,7 @@ func families() map[string]family {
 		"BambaForCausalLM":            {arch: "granitehybrid", names: bambaNames(), shape: (*shapeReader).bamba, part: true},
 		"NemotronHForCausalLM":        {arch: "nemotron_h", names: nemotronHNames(), shape: (*shapeReader).nemotronH, further: true},
 		"ApertusForCausalLM":          {arch: "apertus", names: llamaNames(map[string]string{"attn_norm": "attention_layernorm", "ffn_norm": "feedforward_layernorm"}), shape: (*shapeReader).apertus, base: 12e6},
+		"SolarOpenForCausalLM":        {arch: "glm4moe", names: glm4MoeNames(moe), shape: (*shapeReader).solarOpen, further: true},
 		"DeepseekForCausalLM":         {arch: "deepseek", names: deepseekNames(moe), shape: (*shapeReader).deepseek1},
 		"GPT2LMHeadModel":             {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},
 		"OPTForCausalLM":              {arch: "opt", names: optNames(), shape: (*shapeReader).opt, tied: true},

@@ -121,16 +121,21 @@ func (c *config) flatHalf() *config {
 }
 
 // text keeps the tensors of the language model of a multimodal model, under the
-// names that they have alone.
-func (w *weights) text() {
+// names that they have alone, and returns how many others there are.
+func (w *weights) text() (left int) {
 	for _, name := range slices.Sorted(maps.Keys(w.all)) {
-		w.move(w.all[name], textName(name))
+		to := textName(name)
+		if to == "" {
+			left++
+		}
+		w.move(w.all[name], to)
 	}
 	for name := range w.lost {
 		if textName(name) == "" {
 			delete(w.lost, name)
 		}
 	}
+	return left
 }
 
 // textName returns the name of a tensor of the language model alone, or "" for one

@@ -186,6 +186,7 @@ models |= {
     "flexolmo-norm": (T.FlexOlmoConfig(**base, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True), [300], 1024),
     "apertus": (T.ApertusConfig(**base), [40, 600], 1024),
     "apertus-plain": (T.ApertusConfig(**base, rope_parameters=rope("default", 5e5), tie_word_embeddings=True), [300], 1024),
+    "solaropen": (T.SolarOpenConfig(**{k: v for k, v in base.items() if k != "intermediate_size"}, head_dim=32, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, n_shared_experts=2, routed_scaling_factor=2.0), [40, 300], 1024),
     "bamba": (T.BambaConfig(**base, **hybrid, attn_layer_indices=[1, 3]), [40, 600], 1024),
     "bamba-groups": (T.BambaConfig(**{**base, "num_hidden_layers": 3}, **{**hybrid, "mamba_n_groups": 1}, mamba_d_head=16, attn_layer_indices=[2], rope_parameters=rope("default", 1e5, partial_rotary_factor=1.0)), [300], 1024),
     "nemotronh": (T.NemotronHConfig(**nemotron, layers_block_type=["mamba", "mlp", "attention", "mlp", "mamba", "mlp"]), [40, 600], 1024),
