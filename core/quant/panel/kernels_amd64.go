@@ -205,9 +205,7 @@ func mulTiles(y []float32, ldy int, w *panel, b *Batch) {
 			mulPairsAMX(y, ldy, w, b.tilesAt(0, done))
 		}
 	}
-	for t := done; t < b.rows; t += b.tile {
-		mulTile(y[t*ldy:], ldy, w, b.tileAt(t))
-	}
+	mulTileByTile(y, ldy, w, b, done)
 }
 
 func mulTile(y []float32, ldy int, w *panel, x tile) {

@@ -11,7 +11,7 @@ func (m *Matrix) mulFloatRow(y []float32, b *Batch, lo, end int) { m.mulFloatRow
 func interleave(tile, rows []int8)                               { interleavePlain(tile, rows) }
 func transposeInts(tensor.Type, []byte, []byte, int, int) bool   { return false }
 func transposeHalves([]byte, []byte, int) int                    { return 0 }
-func mulTiles(y []float32, ldy int, w *panel, b *Batch)          { mulTileByTile(y, ldy, w, b) }
+func mulTiles(y []float32, ldy int, w *panel, b *Batch)          { mulTileByTile(y, ldy, w, b, 0) }
 
 func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) { s.addPlain(y, ldy, w, x) }
 

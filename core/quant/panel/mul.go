@@ -45,9 +45,10 @@ func (m *Matrix) Mul(y []float32, ldy int, b *Batch, lo, hi int, s *Scratch) {
 	}
 }
 
-// mulTileByTile multiplies a panel with a batch: y[t·ldy + r], 16 rows r.
-func mulTileByTile(y []float32, ldy int, w *panel, b *Batch) {
-	for t := 0; t < b.rows; t += b.tile {
+// mulTileByTile multiplies a panel with the rows of a batch from the tile of row first on:
+// y[t·ldy + r], 16 rows r.
+func mulTileByTile(y []float32, ldy int, w *panel, b *Batch, first int) {
+	for t := first; t < b.rows; t += b.tile {
 		mulTile(y[t*ldy:], ldy, w, b.tileAt(t))
 	}
 }
