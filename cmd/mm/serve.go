@@ -41,7 +41,7 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	run.Sequences = max(4, opt.Parallel)
+	run.Sequences = max(4, c.Int("parallel")) // that wait for their next turn
 	limits, kept, err := p.modelOptions(c, &run)
 	if err != nil {
 		return err
@@ -162,6 +162,9 @@ func (p *program) serverOptions(c *cli.Context) (opt api.Options, board *dashboa
 		Version: built().Version, Hosts: c.StringSlice("host"), Origins: c.StringSlice("origin"),
 		Parallel: c.Int("parallel"), Queue: c.Int("queue"), Tokens: c.Int("max-tokens"), Time: c.Duration("max-time"),
 		Log: func(line string) { p.Note("%s", line) },
+	}
+	if opt.Parallel == 0 && c.IsSet("backend") {
+		opt.Parallel = 4 // other engines have a memory for each
 	}
 	if text := c.String("max-body"); text != "" {
 		if opt.Body, err = fsx.ParseSize(text); err != nil {

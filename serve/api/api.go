@@ -87,7 +87,7 @@ type Options struct {
 	Hosts   []string // host names of requests, in addition to localhost and addresses
 	Origins []string // of web pages that may send requests
 
-	Parallel int           // concurrent answers; 0: 4
+	Parallel int           // concurrent answers; 0: 16
 	Queue    int           // requests that wait for them; 0: 64
 	Body     int64         // bytes of a body; 0: 32 MiB
 	Tokens   int           // of an answer; 0: 4,096
@@ -117,7 +117,7 @@ type Metric struct {
 
 // The defaults of [Options].
 const (
-	defaultParallel = 4
+	defaultParallel = 16
 	defaultQueue    = 64
 	defaultBody     = 32 << 20
 	defaultTokens   = 4096
