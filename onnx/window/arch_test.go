@@ -54,7 +54,7 @@ func small(name string) arch.Shape {
 		s.Rope, s.KVHeads = arch.Rope{}, 4
 	case "qwen2moe":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSum = 6, 2, 32, 48, true
-	case "olmoe":
+	case "olmoe", "flexolmo":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.ExpertSum = 6, 2, 32, true
 	case "granitemoe":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.LogitDivisor = 6, 2, 32, 2
@@ -74,6 +74,15 @@ func small(name string) arch.Shape {
 		case "granitehybrid":
 			s.Mixer = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}
 		}
+	case "nemotron_h", "nemotron_h_moe":
+		s.Rope, s.Mixer = arch.Rope{}, &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}
+		s.Recurrent, s.Feeding = []bool{true, false, false, true}, []bool{false, true, false, false}
+		if name == "nemotron_h_moe" {
+			s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSigmoid = 6, 2, 48, 80, true
+		}
+	case "apertus":
+		same := func(v float32) []float32 { return slices.Repeat([]float32{v}, s.Layers) }
+		s.Curves = &arch.Curves{Above: same(0.3), Below: same(-0.4), Slope: same(0.6), Least: same(-1e-6)}
 	case "mamba2":
 		s.Rope, s.Heads, s.KVHeads, s.HeadDim, s.Hidden = arch.Rope{}, 0, 0, 0, 0
 		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true}
@@ -120,7 +129,7 @@ func small(name string) arch.Shape {
 		s.Parallel, s.Rope.Dims, s.KVHeads = true, 8, 4
 	case "gptneox", "stablelm":
 		s.Parallel, s.Rope.Dims, s.KVHeads = true, 8, 4
-	case "qwen3moe":
+	case "qwen3moe", "qwen3vlmoe":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden = 6, 2, 32
 	}
 	return s
@@ -274,7 +283,7 @@ func TestEveryArchitecture(t *testing.T) {
 				}
 				return
 			}
-			refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms", "deepseek2": "latent attention", "arcee": "squares", "nemotron": "squares", "gemma3n": "layers of 4 residual streams", "gemma4": "layers of 1 residual streams", "bloom": "bias of their distance", "mpt": "bias of their distance", "gptneo": "without a scale"}[name]
+			refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms", "deepseek2": "latent attention", "arcee": "squares", "nemotron": "squares", "apertus": "activation xielu", "gemma3n": "layers of 4 residual streams", "gemma4": "layers of 1 residual streams", "bloom": "bias of their distance", "mpt": "bias of their distance", "gptneo": "without a scale"}[name]
 			if s.Mixer != nil {
 				refused = "layers with a state"
 			}

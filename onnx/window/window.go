@@ -108,8 +108,12 @@ func read(f *gguf.File) (arch.Shape, error) {
 	if y := s.Style(); y.ALiBi || y.Unscaled {
 		return s, fmt.Errorf("writing a window of %s: %w: scores with a bias of their distance, or without a scale", s.Arch, ErrUnsupported)
 	}
-	if s.Act() == arch.ReLU2 {
+	switch act := s.Act(); act {
+	case arch.SiLU, arch.GELU, arch.GELUTanh, arch.ReLU: // see activated
+	case arch.ReLU2:
 		return s, fmt.Errorf("writing a window of %s: %w: activations that are squares, which exceed 16 bits", s.Arch, ErrUnsupported)
+	default:
+		return s, fmt.Errorf("writing a window of %s: %w: activation %s", s.Arch, ErrUnsupported, act)
 	}
 	if _, two := f.Tensor(arch.Block(0) + "attn_norm_2.weight"); two {
 		return s, fmt.Errorf("writing a window of %s: %w: two norms of one residual", s.Arch, ErrUnsupported)
