@@ -291,7 +291,7 @@ func (r *Result) Ranking(documents []string, n int) Ranking {
 // Write writes a line for each document.
 func (r Ranking) Write(w io.Writer) error {
 	for _, one := range r.Results {
-		if err := diag.Line(w, "%.6f\t%d\t%s", one.Score, one.Index, diag.Printable(one.Document)); err != nil {
+		if _, err := fmt.Fprintf(w, "%.6f\t%d\t%s\n", one.Score, one.Index, diag.Printable(one.Document)); err != nil {
 			return err
 		}
 	}
