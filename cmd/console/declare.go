@@ -169,9 +169,6 @@ func parsed[T number](text string) (v T) {
 func notEmpty(name, usage string) func(*cli.Context, string) error {
 	_, word, _ := strings.Cut(usage, "`")
 	word, _, _ = strings.Cut(word, "`")
-	if name == "target" {
-		word = "TARGET"
-	}
 	return func(_ *cli.Context, value string) error {
 		if value != "" || word == "" || word == "TEXT" {
 			return nil

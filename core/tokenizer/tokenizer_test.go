@@ -19,7 +19,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/testfiles"
@@ -352,24 +351,31 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
+// stored returns the tokenizer of a GGUF file with these keys.
+func stored(t *testing.T, kvs []gguf.KV) *tokenizer.Tokenizer {
+	t.Helper()
+	var file bytes.Buffer
+	if _, err := gguf.Write(&file, kvs, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(file.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
 // TestKVs writes tokenizers as GGUF metadata and reads them back.
 func TestKVs(t *testing.T) {
 	withTemplate := trained(t, "llama-bpe").Vocabulary()
 	withTemplate.Template = "{{ messages }}"
 	withTemplate.AddEOS = true
 	for _, tok := range []*tokenizer.Tokenizer{build(t, spm()), build(t, withTemplate), trained(t, tokenizer.PreNone)} {
-		var file bytes.Buffer
-		if _, err := gguf.Write(&file, tok.KVs(), nil); err != nil {
-			t.Fatal(err)
-		}
-		f, err := gguf.Parse(file.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := tokenizer.FromGGUF(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		back := stored(t, tok.KVs())
 		if diff := cmp.Diff(tok.Vocabulary(), back.Vocabulary()); diff != "" {
 			t.Errorf("(- written, + read):\n%.2000s", diff)
 		}
@@ -568,37 +574,6 @@ func TestLiteral(t *testing.T) {
 	} {
 		if d := cmp.Diff(c.want, tok.Encode(text, tokenizer.Options{Special: true, Literal: c.literal})); d != "" {
 			t.Errorf("%v (-want +got)\n%s", c.literal, d)
-		}
-	}
-}
-
-// Chat templates of which none is the default refuse a conversation and are named.
-func TestNoDefaultTemplate(t *testing.T) {
-	named, err := tokenizer.FromHuggingFace(hfSample(t), []byte(`{"chat_template":[{"name":"rag","template":"x"},{"name":"a'b","template":"y"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kvs := append(build(t, spm()).KVs(), gguf.KV{Key: gguf.KeyChatTemplates, Value: []string{"rag", "a'b"}})
-	var file bytes.Buffer
-	if _, err := gguf.Write(&file, kvs, nil); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Parse(file.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored, err := tokenizer.FromGGUF(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tok := range []*tokenizer.Tokenizer{named, stored} {
-		template, err := chat.Parse(tok.Vocabulary().Template)
-		if err != nil {
-			t.Fatal(err)
-		}
-		const want = "2 chat templates (rag), none named default"
-		if _, err := template.Render([]chat.Message{{Role: "user", Content: "x"}}, chat.Options{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (t oneChallenge) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// chooseChallenge returns the first challenge for a token whose service is named, else
+// chooseChallenge returns the first challenge for a token that names where to get it, else
 // the first for a password, else "": a token is also given to users without a login.
 func chooseChallenge(headers []string) string {
 	var bearer, basic string

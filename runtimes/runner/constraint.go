@@ -5,6 +5,7 @@ import (
 
 	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/grammar"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 // CallConstraint restricts the calls of a generation to the grammar. It is a
@@ -45,6 +46,14 @@ func (t *trail[S]) at(written []int32, next func(S, int32) S) S {
 		t.tokens, t.spots = append(t.tokens, id), append(t.spots, next(t.spots[len(t.spots)-1], id))
 	}
 	return t.spots[len(t.spots)-1]
+}
+
+// spelling returns the text of a token, "" for one that is not text.
+func spelling(tok *tokenizer.Tokenizer, id int32) string {
+	if typ := tok.Type(id); typ == tokenizer.Control || typ == tokenizer.Unknown {
+		return ""
+	}
+	return tok.Piece(id)
 }
 
 // TokenMark describes how a token was chosen.

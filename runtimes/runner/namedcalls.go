@@ -70,19 +70,11 @@ func (c *namedCalls) next(s namedSpot, id int32) namedSpot {
 	case id == c.callID && s.at == inName:
 		s.at = inID
 	case s.at == inName && len(s.name) < maxHeaderBytes:
-		s.name += c.piece(id)
+		s.name += spelling(c.tok, id)
 	case s.at == inID && len(s.id) < maxHeaderBytes:
-		s.id += c.piece(id)
+		s.id += spelling(c.tok, id)
 	}
 	return s
-}
-
-// piece returns the text of a token.
-func (c *namedCalls) piece(id int32) string {
-	if typ := c.tok.Type(id); typ == tokenizer.Control || typ == tokenizer.Unknown {
-		return ""
-	}
-	return c.tok.Piece(id)
 }
 
 func (c *namedCalls) mask(written []int32, logits []float32) int {
@@ -95,7 +87,7 @@ func (c *namedCalls) mask(written []int32, logits []float32) int {
 		allowed = s.call.Mask(s.state).Has
 	case inID:
 		allowed = func(id int32) bool {
-			piece := c.piece(id)
+			piece := spelling(c.tok, id)
 			return id == c.args && len(s.id) == c.ids || piece != "" && len(s.id)+len(piece) <= c.ids && strings.Trim(piece, alphanumeric) == ""
 		}
 	case inName:
@@ -105,7 +97,7 @@ func (c *namedCalls) mask(written []int32, logits []float32) int {
 			if id == c.args || id == c.callID && id != tokenizer.None {
 				return complete
 			}
-			piece := c.piece(id)
+			piece := spelling(c.tok, id)
 			return piece != "" && slices.ContainsFunc(rests, func(rest string) bool { return strings.HasPrefix(rest, piece) })
 		}
 	}

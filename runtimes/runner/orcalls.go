@@ -40,20 +40,12 @@ func (c *orCalls) begun(written []int32) (text string, called bool) {
 		case c.open != tokenizer.None && strings.TrimSpace(text) != "", len(text) >= len(c.marker):
 			return text, false
 		}
-		text += c.piece(id)
+		text += spelling(c.tok, id)
 		if c.open == tokenizer.None && strings.HasPrefix(text, c.marker) {
 			return text, true
 		}
 	}
 	return text, false
-}
-
-// piece returns the text of a token.
-func (c *orCalls) piece(id int32) string {
-	if typ := c.tok.Type(id); typ == tokenizer.Control || typ == tokenizer.Unknown {
-		return ""
-	}
-	return c.tok.Piece(id)
 }
 
 // opens reports whether a token after a text is, or continues, the marker.
@@ -65,7 +57,7 @@ func (c *orCalls) opens(text string, id int32) bool {
 	if !ok || rest == "" {
 		return false
 	}
-	piece := c.piece(id)
+	piece := spelling(c.tok, id)
 	return piece != "" && (strings.HasPrefix(rest, piece) || strings.HasPrefix(piece, rest))
 }
 

@@ -66,7 +66,7 @@ func (c *textCalls) next(s spot, id int32) spot {
 	if s.reasoning {
 		return s
 	}
-	before, rest, found := c.opening(s, c.piece(id))
+	before, rest, found := c.opening(s, spelling(c.talk.Tokenizer(), id))
 	if found == chat.None {
 		s.begun = s.begun || strings.TrimSpace(before) != ""
 		s.held = rest
@@ -79,15 +79,6 @@ func (c *textCalls) next(s spot, id int32) spot {
 // opening looks for the start of a call in the held text and a piece.
 func (c *textCalls) opening(s spot, piece string) (before, rest string, found chat.Opened) {
 	return c.d.Opening(s.held+piece, s.begun, c.open != tokenizer.None, c.tools)
-}
-
-// piece returns the text of a token.
-func (c *textCalls) piece(id int32) string {
-	tok := c.talk.Tokenizer()
-	if typ := tok.Type(id); typ == tokenizer.Control || typ == tokenizer.Unknown {
-		return ""
-	}
-	return tok.Piece(id)
 }
 
 // mask sets the logits of tokens that may not follow to -Inf and returns the number of
@@ -108,7 +99,7 @@ func (c *textCalls) mask(written []int32, logits []float32) int {
 	}
 	// A token that completes the opening marker must go on as the call does.
 	for id := range logits {
-		piece := c.piece(int32(id))
+		piece := spelling(c.talk.Tokenizer(), int32(id))
 		if piece == "" || !c.completes(s.held, piece) {
 			continue
 		}

@@ -2,11 +2,7 @@
 
 package panel
 
-import (
-	"unsafe"
-
-	"mm-abi.org/mm/core/cpu"
-)
+import "mm-abi.org/mm/core/cpu"
 
 // hasAMX: pairs of tiles are multiplied with AMX, which needs blocked batches.
 var hasAMX = cpu.Has(cpu.AMX)
@@ -31,7 +27,7 @@ func mulPairsAMX(y []float32, ldy int, w *panel, x tile) {
 	case w.group == halfLen:
 		tiles16AMX(&y[0], ldy, &w.quants[0], &w.scale[0], &x.q[0], &x.scale[0], groups, pairs)
 	case len(w.minimum) > 0:
-		tilesMinAMX(&y[0], ldy, &w.quants[0], &w.scale[0], unsafe.SliceData(w.minimum), &x.q[0], &x.scale[0], &x.sum[0], groups, pairs)
+		tilesMinAMX(&y[0], ldy, &w.quants[0], &w.scale[0], &w.minimum[0], &x.q[0], &x.scale[0], &x.sum[0], groups, pairs)
 	default:
 		tilesAMX(&y[0], ldy, &w.quants[0], &w.scale[0], &x.q[0], &x.scale[0], groups, pairs)
 	}
